@@ -37,7 +37,7 @@ def operators() -> str:
 def judge_names() -> str:
     """The names of judges in other libraries, with what regauge has for each."""
     table = yaml.safe_load(Path(__file__).with_name("judge_names.yml").read_text("utf-8"))
-    kinds = judge_kinds(installed=False)
+    kinds = judge_kinds()
     parts: list[str] = []
     for library in table.values():
         names = library["names"]
@@ -204,7 +204,7 @@ output that a rule cannot read fails with a reason.
 def judge_page() -> str:
     """The page of regauge's own judges, by chapters."""
     order = list(_CHAPTERS)
-    kinds = judge_kinds(installed=False).items()
+    kinds = judge_kinds().items()
     judges = sorted(
         (describe(name, kind) for name, kind in kinds),
         key=lambda judge: (order.index(judge.group), judge.name),

@@ -8,8 +8,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from importlib.metadata import EntryPoint
+
+    from regauge.errors import UsageError
 
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
@@ -55,6 +57,16 @@ def require(module: str, *, use: str) -> None:
         )
 
 
+GROUPS: Final[dict[str, str]] = {
+    "judge": "regauge.judges",
+    "format": "regauge.importers",
+    "operator": "regauge.mutation_operators",
+    "proposer": "regauge.proposers",
+    "provider": "regauge.providers",
+}
+"""The entry point groups for other packages, by the noun for what they register."""
+
+
 def registered_points(group: str) -> dict[str, EntryPoint]:
     """The entry points of all installed packages in a group, by name."""
     from importlib.metadata import entry_points
@@ -88,6 +100,20 @@ def load_point(point: EntryPoint, noun: str, *, fix: str = "") -> Any:
     if not callable(loaded):
         raise UsageError(f"{subject} is no class or function, but {loaded!r:.60}", fix=fix)
     return loaded
+
+
+def load_points(points: Iterable[EntryPoint], noun: str) -> tuple[dict[str, Any], list[UsageError]]:
+    """Load entry points: what loads, by name, and the errors of the broken ones."""
+    from regauge.errors import UsageError
+
+    loaded: dict[str, Any] = {}
+    errors: list[UsageError] = []
+    for point in points:
+        try:
+            loaded[point.name] = load_point(point, noun)
+        except UsageError as error:
+            errors.append(error)
+    return loaded, errors
 
 
 def _is_installed(module: str) -> bool:

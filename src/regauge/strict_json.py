@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from sys import intern
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pydantic_core import ErrorDetails
+
 _Value = TypeVar("_Value")
+_TYPE_NAME: Final = re.compile(r"valid dictionary or instance of \w+")
 
 
 class DuplicateKeyError(ValueError):
@@ -76,6 +80,19 @@ def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:
         counts = Counter(key for key, _ in pairs)
         raise DuplicateKeyError(next(key for key, times in counts.items() if times > 1))
     return values
+
+
+def explain_format(error: ErrorDetails) -> str:
+    """Describe an error of pydantic in a file that regauge itself wrote.
+
+    >>> explain_format({"loc": ("cases", 0, "answer"), "type": "missing", "msg": "", "input": 1})
+    'written by another version of regauge, or damaged: `cases.0.answer` is missing'
+    """
+    place = ".".join(map(str, error["loc"]))
+    problems = {"missing": f"`{place}` is missing", "extra_forbidden": f"`{place}` is unknown"}
+    message = _TYPE_NAME.sub("mapping", error["msg"].removeprefix("Value error, "))
+    problem = problems.get(error["type"], f"`{place}`: {message}" if place else message)
+    return f"written by another version of regauge, or damaged: {problem}"
 
 
 def refuse_constant(word: str) -> NoReturn:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 # Far above any document: a deeper one is an attack or a mistake.
 DEPTH_MAX: Final = 100
+_TOO_DEEP: Final = f"nested deeper than {DEPTH_MAX} levels"
+_FLATTEN: Final = "nest it less deeply"
+_WRITE_OUT: Final = "write the value out instead of the alias"
+# The lines that git leaves in a file with a merge conflict.
+CONFLICT: Final = re.compile(r"^(?:<{7} |={7}$|>{7} )", re.MULTILINE)
+UNRESOLVED: Final = "a merge conflict is not resolved"
+RESOLVE: Final = "keep one side, and remove the lines with <<<<<<<, ======= and >>>>>>>"
 _STANDARD: Final = "tag:yaml.org,2002:"
 # The form of each kind of scalar, and its first characters ("" for an empty one).
 _SCALARS: Final = {
@@ -83,9 +90,12 @@ def compose_document(text: str, loader_class: Any = Yaml12Loader) -> yaml.Node |
         problem = f"the character {chr(int(error.character))!r} is not allowed in YAML"
         raise YamlError(line, problem, "remove it, or write it as an escape") from error
     except yaml.MarkedYAMLError as error:
+        if conflict := CONFLICT.search(text):
+            line = text.count("\n", 0, conflict.start()) + 1
+            raise YamlError(line, UNRESOLVED, RESOLVE) from error
         raise _explain(error) from error
     except RecursionError as error:
-        raise YamlError(None, f"nested deeper than {DEPTH_MAX} levels") from error
+        raise YamlError(None, _TOO_DEEP, _FLATTEN) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -160,12 +170,13 @@ class NodeReader:
         merged: Entries = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.add_error(key, f"a key of {subject} must be a text")
+                self.add_error(key, f"a key of {subject} must be a text", "write a text as the key")
             elif scalar_tag(key) == "merge":
                 merged = self._merge(value, subject) | merged
             elif key.value in direct:
                 first = line_of(direct[key.value][0])
-                self.add_error(key, f"{subject} gives {key.value!r} twice, first on line {first}")
+                message = f"{subject} gives {key.value!r} twice, first on line {first}"
+                self.add_error(key, message, "keep one of them")
             else:
                 direct[key.value] = (key, value)
         return merged | direct
@@ -179,10 +190,10 @@ class NodeReader:
             above: The ids of the enclosing nodes.
         """
         if id(node) in above:
-            self.add_error(node, f"{subject} contains itself through an alias")
+            self.add_error(node, f"{subject} contains itself through an alias", _WRITE_OUT)
             return None
-        if len(above) > DEPTH_MAX:
-            self.add_error(node, f"{subject} is nested deeper than {DEPTH_MAX} levels")
+        if len(above) >= DEPTH_MAX:
+            self.add_error(node, f"{subject} is {_TOO_DEEP}", _FLATTEN)
             return None
         if not self._count_values(1, node, subject):
             return None
@@ -202,7 +213,8 @@ class NodeReader:
         except ValueError:
             value, tag = str(node.value), scalar_tag(node)
         if tag in {"bool", "int", "float"}:
-            self.add_error(node, f"{subject}: {value[:40]!r} is no number or word that JSON knows")
+            message = f"{subject}: {value[:40]!r} is no number or word that JSON knows"
+            self.add_error(node, message, "write a finite number, or put it in quotes")
         else:
             self.refuse_tag(node, "str", subject)
         return None
@@ -217,9 +229,10 @@ class NodeReader:
         merged: Entries = {}
         for source in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(source, yaml.MappingNode):
-                self.add_error(node, "`<<` merges a mapping or a list of mappings")
+                fix = "put an alias of a mapping, such as `*defaults`, behind `<<:`"
+                self.add_error(node, "`<<` merges a mapping or a list of mappings", fix)
             elif id(source) in self._merging:
-                self.add_error(node, "`<<` merges a mapping into itself")
+                self.add_error(node, "`<<` merges a mapping into itself", _WRITE_OUT)
             elif self._count_values(len(source.value) + 1, node, subject):
                 self._merging.add(id(source))
                 merged = self.entries(source, subject) | merged
@@ -233,9 +246,9 @@ class NodeReader:
             return True
         if not self._refused_size:
             self._refused_size = True
-            self.add_error(
-                node, f"{subject}: the file holds over {self.values_max:,} values, aliases resolved"
-            )
+            limit = f"{self.values_max:,}"
+            message = f"{subject}: the file holds over {limit} values, aliases resolved"
+            self.add_error(node, message, "use fewer aliases, or split the file")
         return False
 
 
@@ -260,6 +273,8 @@ def read_yaml(text: str) -> JSON:
     return None if node is None else StrictReader().json(node, "the document")
 
 
+# Characters that PyYAML takes for line ends, and editors do not.
+_BREAKS: Final = "\x85\u2028\u2029"
 _LEXICON: Final = Lexicon("regauge", file="yaml_mistakes.toml")
 
 
@@ -287,6 +302,10 @@ def _explain(error: yaml.MarkedYAMLError) -> YamlError:
     mark = start or error.problem_mark or error.context_mark
     problem = mistake.get("problem") or error.problem or error.context or "cannot be parsed"
     line = None if mark is None else _line_of(mark)
+    if mark is not None and mark.buffer and mark.buffer[mark.pointer - mark.column - 1] in _BREAKS:
+        code = f"U+{ord(mark.buffer[mark.pointer - mark.column - 1]):04X}"
+        problem = f"the character {code} before this text begins a new line"
+        return YamlError(line, f"not YAML: {problem}", "replace it with a space or a line end")
     return YamlError(line, f"not YAML: {problem}", mistake["fix"])
 
 

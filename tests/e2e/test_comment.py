@@ -439,21 +439,30 @@ def digits(text: str) -> Callable[[Path], object]:
         (lambda run: (run / "run.json").write_text("[" * 200_000), "nested too deeply"),
         (lambda run: (run / "run.json").write_text("[]"), "not a JSON object"),
         (lambda run: (run / "run.json").write_bytes(b"\xff\xfe{}"), "not a run record"),
-        (edit(lambda document: document.pop("suites")), "suites: Field required"),
-        (edit(lambda document: document.update(decision=3)), "decision: "),
+        (
+            edit(lambda document: document.pop("suites")),
+            "written by another version of regauge, or damaged: `suites` is missing",
+        ),
+        (
+            edit(lambda document: document.update(decision=3)),
+            "`decision`: Input should be a mapping",
+        ),
         (
             edit(lambda document: document["decision"]["cases"][0].update(status="fine")),
-            "decision.cases.0.status: Input should be 'passed', 'broken'",
+            "`decision.cases.0.status`: Input should be 'passed', 'broken'",
         ),
         (
             edit(lambda document: document["decision"]["prompts"][0].update(counts={"x": 1})),
-            "decision.prompts.0.counts.x.[key]: Input should be 'passed'",
+            "decision.prompts.0.counts.x.[key]`: Input should be 'passed'",
         ),
         (digits("9" * 4000), "an integer of 4000 digits"),
         (digits("9" * 5000), "an integer of 5000 digits"),
         (digits("1e999"), "too large a number"),
         (digits("NaN"), "NaN is no JSON number"),
-        (rows('{"case": "a"}\n'), "trials.jsonl:1: not a row: node: Field required"),
+        (
+            rows('{"case": "a"}\n'),
+            "trials.jsonl:1: written by another version of regauge, or damaged: `node` is missing",
+        ),
         (rows("[" * 200_000), "trials.jsonl:1: not a row: nested too deeply"),
         (rows("3\n"), "trials.jsonl:1: not a row: not a JSON object"),
         (

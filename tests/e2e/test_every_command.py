@@ -96,6 +96,17 @@ def test_an_option_that_nobody_knows_is_wrong_use(words: tuple[str, ...]):
 
 
 @pytest.mark.parametrize(
+    ("option", "near"),
+    [("--model", ""), ("--version", ""), ("--jsn", "--json"), ("--dryrun", "--dry-run")],
+)
+def test_only_an_option_that_is_near_is_suggested(option: str, near: str):
+    said = CliRunner().invoke(group, ["init", option])
+    assert said.exit_code == 2
+    assert ("Did you mean" in said.output) == bool(near)
+    assert near in said.output
+
+
+@pytest.mark.parametrize(
     "words", [("gaet",), ("baseline", "shwo"), ("judges", "calibrat"), ("new", "evals")]
 )
 def test_a_command_that_nobody_knows_brings_the_nearest_one_to_mind(words: tuple[str, ...]):

@@ -182,6 +182,12 @@ def test_a_new_case_holds_no_key_and_joins_a_file_without_a_last_line_end(place:
     assert [case["id"] for case in cases(place)] == ["one", "two"]
     assert cases(place)[1]["inputs"] == {"text": "the key is [redacted by regauge]"}
     assert cases(place)[1]["expected"] == [1]
+    broken = place.regauge(
+        "new", "case", "shout", "three", "-i", "text=x", "--expected", "{1", code=2
+    )
+    assert "error: --expected is not JSON: " in broken
+    assert """fix: correct it; for a text, write "{1\"""" in broken
+    assert len(cases(place)) == 2
 
 
 def test_a_failed_case_joins_another_prompts_dataset_with_its_answer(place: Place):

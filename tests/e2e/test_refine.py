@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import os
@@ -343,6 +344,28 @@ def _refuse_files_of_others(repo: GateRepo, run: Path) -> None:
         assert "trail.jsonl" in repo.regauge("refine", "resume", run.name, code=2)
         assert trail.read_bytes() == broken
     trail.write_bytes(before)
+
+
+def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
+    repo.regauge("refine", NAME)
+    run = latest(repo)
+    repo.regauge("refine", "reject", run.name)
+    memory = run.parent / f"{NAME}.memory.json"
+    before = memory.read_text()
+    memory.write_text(before.replace('"added_text"', '"adds"'))
+    refused = repo.regauge("refine", NAME, code=2)
+    assert f"{NAME}.memory.json: written by another version of regauge, or damaged: " in refused
+    assert "fix: remove " in refused
+    memory.write_text(before)
+    accepted, record = run / "accepted.json", run / "run.json"
+    texts = {path: path.read_text() for path in (accepted, record)}
+    old = texts[accepted].replace('"added_text"', '"adds"')
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in (texts[accepted], old)]
+    accepted.write_text(old)
+    record.write_text(texts[record].replace(*digests))
+    refused = repo.regauge("refine", "reject", run.name, code=2)
+    assert "accepted.json: written by another version of regauge, or damaged: `" in refused
+    assert f"fix: regauge refine {NAME}" in refused
 
 
 def test_runs_are_listed_shown_and_checked(repo: GateRepo):

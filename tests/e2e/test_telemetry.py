@@ -220,6 +220,14 @@ def test_near_duplicates_join_and_personal_data_is_masked(place: Place) -> None:
     assert (place.root / CANDIDATES).read_text() == text
 
 
+@pytest.mark.parametrize("option", ["--trial=0", "--tier=critical", "--edit"])
+def test_options_of_other_cases_are_refused(place: Place, option: str) -> None:
+    place.write("spans.json", "{}")
+    done = place.process("regauge", "new", "case", "kind", "--from-spans", "spans.json", option)
+    assert done.returncode == 2
+    assert "--from-spans creates the cases\n  fix: leave out ID and options" in done.stderr
+
+
 def test_cases_that_are_golden_already_are_left_out(place: Place) -> None:
     document = conventions("The export fails")["numbered"]
     place.write("spans.jsonl", json.dumps(document).replace("a shop user", "a CRM user"))

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -120,6 +121,12 @@ class _LazyGroup(Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            # click counts the dashes, so that every option is near every other one.
+            name = error.option_name.strip("-")
+            options = {option.strip("-"): option for option in error.possibilities or ()}
+            error.possibilities = [options[word] for word in get_close_matches(name, options)]
+            raise
         # click would exit with 1, the code for errors found; a prompt raises Abort.
         except (KeyboardInterrupt, click.Abort) as stop:
             from regauge.cli._terminal import clear_line

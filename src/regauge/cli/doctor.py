@@ -16,7 +16,7 @@ from regauge.cli._terminal import echo, echo_json
 from regauge.errors import ConfigError, GitError
 from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.doctor import DoctorResult, check_evals, check_models, results_of_errors
-from regauge.on_demand import EXTRAS, find_missing
+from regauge.on_demand import EXTRAS, GROUPS, find_missing, load_points, registered_points
 from regauge.project import Project
 from regauge.prompts import Repository, lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import check_file_sizes
@@ -90,6 +90,7 @@ def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[Doctor
         for extra, missing in states.items()
     ]
     yield DoctorResult.ok("extras", ", ".join(extras))
+    yield from _registered()
     # deepeval's plugin may slow every run, or pytest may not collect evals.
     for effect, fix in advise_on_pytest(project.root):
         yield DoctorResult.warning("pytest", effect, fix)
@@ -112,6 +113,17 @@ def _versions() -> str:
         except PackageNotFoundError:
             versions.append(f"{tool} (not installed)")
     return ", ".join(versions)
+
+
+def _registered() -> Iterator[DoctorResult]:
+    """Load the judges, formats, operators, proposers and providers of other packages."""
+    names: list[str] = []
+    for noun, group in GROUPS.items():
+        loaded, errors = load_points(registered_points(group).values(), noun)
+        names += [f"{noun} {name}" for name in loaded]
+        for error in errors:
+            yield DoctorResult.error("packages", error.message, error.fix)
+    yield DoctorResult.ok("packages", ", ".join(names) or "none registers anything")
 
 
 def _look_at_git(project: Project) -> DoctorResult:

@@ -40,6 +40,7 @@ from regauge.judges import (
     describe,
     judge_from_spec,
     judge_kinds,
+    registered_judges,
 )
 from regauge.judges.calibration import (
     Labels,
@@ -112,9 +113,13 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 def list_command(word: str, *, as_json: bool) -> None:
     """List judges, or those whose name or summary contains WORD.
 
-    Judges of other packages (entry point group `regauge.judges`) are included.
+    Judges of other packages (entry point group `regauge.judges`) are included; those that cannot be
+    loaded are named on standard error.
     """
-    kinds = judge_kinds()
+    registered, errors = registered_judges()
+    kinds = {**registered, **judge_kinds()}
+    for error in errors:
+        echo(f"warning: {error}", err=True)
     descriptions = [
         description
         for name, kind in sorted(kinds.items())
@@ -196,13 +201,13 @@ def try_command(
 
 
 def _yaml(text: str, subject: str) -> JSON:
-    import yaml
+    from regauge.yaml_document import YamlError, read_yaml
 
     try:
-        loaded: JSON = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{subject} is not YAML: {error}") from error
-    return loaded
+        return read_yaml(text)
+    except YamlError as error:
+        place = f"{subject}, line {error.line}" if error.line else subject
+        raise UsageError(f"{place}: {error}", fix=error.fix) from error
 
 
 def _spec(judge: str, params: tuple[str, ...]) -> JSON:

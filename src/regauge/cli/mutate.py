@@ -200,7 +200,10 @@ def command(
     """
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge mutate")
-    operator_list = choose_operators(operators or project.settings.mutate.operators)
+    operator_list = choose_operators(
+        operators or project.settings.mutate.operators,
+        warn=lambda text: echo(f"warning: {text}", err=True),
+    )
     if not suggesting:
         refused: dict[str, object] = {"--apply": apply_it, "--proposers": proposers}
         if all(operator.name != MODEL for operator in operator_list):

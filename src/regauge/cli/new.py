@@ -339,8 +339,8 @@ def case_command(
     """
     project = Project.find()
     if spans is not None:
-        texts = (case_id, inputs, expected, tier, from_run, case, expected_from_output, edit)
-        if any(value not in {None, (), False} for value in (*texts, trial)):
+        case_options = (case_id, inputs, expected, tier, from_run, case, expected_from_output, edit)
+        if any(value not in {None, (), False} for value in case_options) or trial is not None:
             raise UsageError("--from-spans creates the cases", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
         return
@@ -366,9 +366,7 @@ def case_command(
             "inputs": {**cast("dict[str, JSON]", run_case["inputs"]), **values},
         }
     if expected is not None:
-        document["expected"] = expected
-        with suppress(ValueError):
-            document["expected"] = cast("JSON", read_json(expected))
+        document["expected"] = _expected(expected)
     if tier is not None:
         document["tier"] = tier
     document = redact_case(project, document)
@@ -384,6 +382,17 @@ def case_command(
     else:
         echo(f"added {document['id']} to {place}:{line}", style="green")
         echo(f"  see it: pytest evals -k {document['id']}")
+
+
+def _expected(text: str) -> JSON:
+    """The value of `--expected`: JSON, or a text."""
+    try:
+        return cast("JSON", read_json(text))
+    except ValueError as error:
+        if text.lstrip().startswith(("{", "[")):
+            fix = f"correct it; for a text, write {json.dumps(text)}"
+            raise UsageError(f"--expected is not JSON: {error}", fix=fix) from error
+        return text
 
 
 def _case_from_run(

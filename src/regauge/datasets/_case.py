@@ -543,7 +543,7 @@ class _CaseReader:
         checks = _items(value)
         if checks and all(isinstance(check, str | dict) for check in checks):
             return tuple(cast("list[JSON]", checks))
-        fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "is_json"]'
+        fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "json_parses"]'
         self._add_error(key, f"checks is {_format_value(value)}", fix)
         return ()
 

@@ -298,4 +298,10 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
         if files:
             fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
     message = f"no dataset is called {name!r}"
+    unread = next(
+        (path for path in (fixtures_dir / "golden").glob("[!.]*") if path.stem == name), None
+    )
+    if unread is not None:
+        message = f"{unread.name} is in no format of datasets"
+        fix = f"save it as one of {', '.join(f'{name}{suffix}' for suffix in _READERS)}"
     raise DatasetError([Diagnostic(path=place, line=None, message=message, fix=fix)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import yaml
 
@@ -21,6 +21,9 @@ from regauge.strict_json import (
 )
 from regauge.wording import closest, cut, did_you_mean
 from regauge.yaml_document import (
+    CONFLICT,
+    RESOLVE,
+    UNRESOLVED,
     Entries,
     NodeReader,
     YamlError,
@@ -59,6 +62,7 @@ def _finite(digits: str) -> float:
     return number
 
 
+_FINITE: Final = "write a number, or null for none"
 _decoder = json.JSONDecoder(
     object_pairs_hook=unique, parse_constant=refuse_constant, parse_float=_finite
 )
@@ -96,7 +100,7 @@ def _explain(error: Exception) -> tuple[str, str]:
         case DuplicateKeyError():
             return str(error), "keep one of the two"
         case InvalidNumberError():
-            return str(error), "write a number, or null for none"
+            return str(error), _FINITE
         case _:
             return "a number has too many digits", "write it as a text"
 
@@ -141,6 +145,9 @@ def _record(source: Source, number: int, line: str) -> Iterator[Record]:
     try:
         value = parse_json(line)
     except _NotJSONError as error:
+        if CONFLICT.match(line):
+            source.add_error(number, UNRESOLVED, RESOLVE)
+            return
         source.add_error(number, str(error), error.fix or _whole_line(source))
         try:
             # Python reads more than JSON has, so the rest of such a case can be checked too.
@@ -206,11 +213,12 @@ class _Reader(NodeReader):
             problem = f"{text} reads as {json.dumps(value)} in YAML"
             self.add_error(node, problem, "put it in quotes")
         elif isinstance(value, float) and not math.isfinite(value):
-            self.add_error(node, f"{text} is no JSON number")
+            self.add_error(node, f"{text} is no JSON number", _FINITE)
         elif value is None or isinstance(value, bool | int | float | str):
             return value
         else:
-            self.add_error(node, f"{subject}: {text!r} with the tag {tag} has no JSON value")
+            message = f"{subject}: {text!r} with the tag {tag} has no JSON value"
+            self.add_error(node, message, "remove the tag, or write a text")
         return None
 
 
@@ -226,7 +234,9 @@ def read_yaml(source: Source) -> list[Record]:
     records: list[Record] = []
     for node in root.value:
         if not isinstance(node, yaml.MappingNode):
-            reader.add_error(node, "a case is a mapping with `id` and `inputs`")
+            reader.add_error(
+                node, "a case is a mapping with `id` and `inputs`", "start it with `- id: ...`"
+            )
             continue
         entries = reader.entries(node, "a case")
         values = {name: reader.json(value, "a case") for name, (_, value) in entries.items()}

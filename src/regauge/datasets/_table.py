@@ -142,7 +142,8 @@ def read_csv(source: Source) -> list[Record]:
     if text is None:
         return []
     if "\0" in text:
-        source.add_error(text.count("\n", 0, text.index("\0")) + 1, "a NUL character in a table")
+        line = text.count("\n", 0, text.index("\0")) + 1
+        source.add_error(line, "a NUL character in a table", "remove it, or save the table as CSV")
         return []
     limit = csv.field_size_limit(_CELL_CHARS_MAX)
     try:
@@ -168,6 +169,11 @@ def _csv_records(source: Source, text: str) -> list[Record]:
             continue
         if columns is None:
             columns = [name.strip() for name in row]
+            separator = next((mark for mark in ";\t|" if mark in columns[0]), "")
+            if len(columns) == 1 and separator:
+                problem = f"the columns are separated by {separator!r}, not by commas"
+                source.add_error(line, problem, "save the table with commas between the columns")
+                return []
             if not _columns_are_sound(source, columns, line):
                 return []
         elif len(row) != len(columns):
@@ -241,7 +247,7 @@ def read_parquet(source: Source) -> Iterator[Record]:
                     if not source.excludes(cells.get("id")):
                         yield _row(source, number, cells)
         except (OSError, ValueError, NotImplementedError):
-            source.add_error(None, "not a parquet file, or a damaged one")
+            source.add_error(None, "not a parquet file, or a damaged one", "write it again")
 
 
 def _frames(file: BinaryIO) -> Iterator[Any]:

@@ -19,7 +19,7 @@ from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
 from regauge.regular_file import read_regular
-from regauge.strict_json import DuplicateKeyError, read_json, unique
+from regauge.strict_json import DuplicateKeyError, explain_format, read_json, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -672,6 +672,8 @@ def _contradiction(message: str, *, key: str) -> PydanticCustomError:
     return PydanticCustomError("contradiction", "{message}", {"message": message, "key": key})
 
 
+# The types of errors of values that contradict each other.
+_CONTRADICTIONS = frozenset({"value_error", "contradiction"})
 # The lists of baselines after the first one.
 _LATER_LISTS = frozenset({"previous", "anchors"})
 _KEY = re.compile(r'^\s*(?:\{\s*)?("(?:[^"\\]|\\.)*")\s*:')
@@ -715,13 +717,18 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
         places = _KeyLines(text)
+        errors = error.errors()
+        # Of another format every line is wrong, so the first one is enough.
+        other_format = [item for item in errors if item["type"] not in _CONTRADICTIONS][:1]
         diagnostics = [
             Diagnostic(
                 path=place,
                 line=places.line((*item["loc"], *_shown_key(item))),
-                message=f"{_dotted_path(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
+                message=explain_format(item)
+                if other_format
+                else f"{_dotted_path(item['loc'])}: {item['msg'].removeprefix('Value error, ')}",
             )
-            for item in error.errors()
+            for item in other_format or errors
         ]
         *earlier, last = sorted(diagnostics, key=lambda diagnostic: diagnostic.line or 0)
         raise BaselineError([*earlier, replace(last, fix=_rebuild(place))]) from error

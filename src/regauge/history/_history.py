@@ -16,11 +16,11 @@ from regauge.history._store import MeasuredSuite, RunEntry, StorePlace
 from regauge.reports import (
     SCHEMA_VERSION,
     RunRecord,
-    first_problem,
     list_runs,
     read_record,
     read_rows,
 )
+from regauge.strict_json import explain_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -265,7 +265,7 @@ class History:
             if schema_version == SCHEMA_VERSION:
                 return RunRecord.model_validate(document)
         except ValidationError as error:
-            problem = f"it is not a run record: {first_problem(error)}"
+            problem = explain_format(error.errors()[0])
             raise self._unreadable(document, problem) from error
         raise self._unreadable(
             document,

@@ -23,7 +23,7 @@ from regauge.importers._description import (
 )
 from regauge.importers._source import SourceTree
 from regauge.importers._writer import plan_files, report_markdown, write_files
-from regauge.on_demand import load_point, registered_points
+from regauge.on_demand import GROUPS, load_point, registered_points
 from regauge.scaffold import NewFile as ImportedFile
 from regauge.wording import did_you_mean
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "ENTRY_POINTS",
     "Imported",
     "ImportedCase",
     "ImportedEval",
@@ -52,9 +51,6 @@ __all__ = [
     "write_files",
 ]
 
-
-ENTRY_POINTS: Final = "regauge.importers"
-"""The entry point group in which other packages register formats."""
 
 _OWN: Final[Mapping[str, str]] = {
     "braintrust": "regauge.importers.platforms:read_braintrust",
@@ -89,7 +85,7 @@ class Importer(Protocol):
 
 def importer_names() -> list[str]:
     """The names of all formats."""
-    return sorted({*_OWN, *registered_points(ENTRY_POINTS)})
+    return sorted({*_OWN, *registered_points(GROUPS["format"])})
 
 
 def load_importer(name: str) -> Importer:
@@ -100,7 +96,7 @@ def load_importer(name: str) -> Importer:
     """
     if name in _OWN:
         return cast("Importer", pkgutil.resolve_name(_OWN[name]))
-    point = registered_points(ENTRY_POINTS).get(name)
+    point = registered_points(GROUPS["format"]).get(name)
     if point is not None:
         return cast("Importer", load_point(point, "format"))
     names = importer_names()

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         describe as describe,
         judge_from_spec as judge_from_spec,
         judge_kinds as judge_kinds,
+        registered_judges as registered_judges,
         with_prompt_schema as with_prompt_schema,
     )
     from regauge.judges._rule import (

@@ -15,7 +15,13 @@ from regauge.judges._output import READING_VERSION, Expected
 from regauge.judges._rule import Rule, negate, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
 from regauge.judges.rules._combine import not_
-from regauge.on_demand import install_command, load_point, registered_points
+from regauge.on_demand import (
+    GROUPS,
+    install_command,
+    load_point,
+    load_points,
+    registered_points,
+)
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -31,8 +37,6 @@ _OTHER_KINDS = """
 as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
 verified_claims
 """
-ENTRY_POINTS = "regauge.judges"
-"""The entry point group in which other packages register judges."""
 
 
 @functools.cache
@@ -47,28 +51,19 @@ def _builtin_rules() -> Mapping[str, RuleFactory[...]]:
 
 
 @functools.cache
-def _builtin_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+def judge_kinds() -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
+    """All built-in kinds of judges by name."""
     import regauge.judges
 
     others_by_name = {name: getattr(regauge.judges, name) for name in _OTHER_KINDS.split()}
     return {**_builtin_rules(), "not": not_, **others_by_name}
 
 
-def judge_kinds(*, installed: bool = True) -> Mapping[str, Callable[..., Judge | UnboundJudge]]:
-    """All kinds of judges by name: built-in ones, and those that other packages register.
-
-    Args:
-        installed: Include other packages, whose metadata is then read.
-
-    Raises:
-        UsageError: A registered judge cannot be loaded.
-    """
-    if not installed:
-        return _builtin_kinds()
-    kinds = {**_builtin_kinds()}
-    for name, point in registered_points(ENTRY_POINTS).items():
-        kinds.setdefault(name, load_point(point, "judge"))
-    return kinds
+def registered_judges() -> tuple[
+    Mapping[str, Callable[..., Judge | UnboundJudge]], Sequence[UsageError]
+]:
+    """The judges of other packages by name, and the errors of those that cannot be loaded."""
+    return load_points(registered_points(GROUPS["judge"]).values(), "judge")
 
 
 def rule_versions() -> Mapping[str, int]:
@@ -154,10 +149,10 @@ def _split_spec(spec: JSON) -> tuple[str, JSON]:
 
 
 def _kind(name: str) -> Callable[..., Judge | UnboundJudge]:
-    kinds = judge_kinds(installed=False)
+    kinds = judge_kinds()
     if name in kinds:
         return kinds[name]
-    points = registered_points(ENTRY_POINTS)
+    points = registered_points(GROUPS["judge"])
     if name in points:  # no other one: it may be broken
         return cast("Callable[..., Judge | UnboundJudge]", load_point(points[name], "judge"))
     hint = did_you_mean(name, [*kinds, *points]) or "`regauge judges list` lists them"

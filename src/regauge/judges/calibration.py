@@ -32,6 +32,7 @@ from regauge.errors import (
 from regauge.judges._types import is_number
 from regauge.providers import Completion, Usage
 from regauge.regular_file import read_regular
+from regauge.strict_json import explain_format
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -533,9 +534,7 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     except (OSError, UnicodeDecodeError) as error:
         problem = f"cannot be read: {error}"
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        problem = f"no calibration record: {place + ': ' if place else ''}{first['msg']}"
+        problem = explain_format(error.errors()[0])
     diagnostic = Diagnostic(
         path=path,
         line=None,

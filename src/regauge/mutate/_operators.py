@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.lexicon import Lexicon
-from regauge.on_demand import load_point, registered_points
+from regauge.on_demand import GROUPS, load_points, registered_points
 from regauge.statements import (
     Tree,
     content_words,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.statements import Node
 
-ENTRY_POINTS = "regauge.mutation_operators"
 MODEL = "model"
 """The operator for changes that a model proposes."""
 
@@ -134,8 +133,14 @@ class Operator:
         return cls(name=name, about=about, mutate=mutate, single=single, scored=scored)
 
 
-def choose_operators(names: str | None) -> tuple[Operator, ...]:
+def choose_operators(
+    names: str | None, *, warn: Callable[[str], object] | None = None
+) -> tuple[Operator, ...]:
     """Return the operators in `--operators`, separated by commas; by default single deletions.
+
+    Args:
+        names: The names; `all` for all operators.
+        warn: Called for each operator of `all` that cannot be loaded; None to raise instead.
 
     Raises:
         UsageError: There is no such operator, or a registered one cannot be loaded.
@@ -143,24 +148,30 @@ def choose_operators(names: str | None) -> tuple[Operator, ...]:
     if not names:
         return tuple(operator for operator in OPERATORS if operator.single)
     builtin = {operator.name: operator for operator in OPERATORS}
-    points = registered_points(ENTRY_POINTS)
+    points = registered_points(GROUPS["operator"])
     known_names = [*builtin, *(name for name in points if name not in builtin)]
     requested_names = dict.fromkeys(filter(None, (word.strip() for word in names.split(","))))
-    if names.strip() == "all":
+    is_all = names.strip() == "all"
+    if is_all:
         requested_names = dict.fromkeys(name for name in known_names if name != MODEL)
-    operators: list[Operator] = []
-    for name in requested_names:
-        if name not in known_names:
-            suggestion = (
-                did_you_mean(name, known_names) or f"choose from: all, {', '.join(known_names)}"
-            )
-            raise UsageError(f"there is no operator {name!r}\n  fix: {suggestion}")
-        operators.append(
-            builtin.get(name) or Operator.from_function(name, load_point(points[name], "operator"))
-        )
-    if not operators:
+    unknown = next((name for name in requested_names if name not in known_names), None)
+    if unknown is not None:
+        suggestion = did_you_mean(unknown, known_names)
+        fix = suggestion or f"choose from: all, {', '.join(known_names)}"
+        raise UsageError(f"there is no operator {unknown!r}", fix=fix)
+    registered = [points[name] for name in requested_names if name not in builtin]
+    loaded, errors = load_points(registered, "operator")
+    for error in errors:
+        if warn is None or not is_all:
+            raise error
+        warn(str(error))
+    if not requested_names:
         raise UsageError("--operators names no operator\n  fix: name one, or `all`")
-    return tuple(operators)
+    return tuple(
+        builtin.get(name) or Operator.from_function(name, loaded[name])
+        for name in requested_names
+        if name in builtin or name in loaded
+    )
 
 
 def mutants_of(prompt: Prompt, operators: Sequence[Operator]) -> tuple[Mutant, ...]:

@@ -215,7 +215,10 @@ class _Change:
         self._suites = [suite.suite for suite in group]
         self._notes: list[str] = []
         base_prompt = base_commit.prompt(prompt)
-        operators = choose_operators(self._settings.mutate.operators)
+        operators = choose_operators(
+            self._settings.mutate.operators,
+            warn=lambda text: self._notes.append(" ".join(text.split())),
+        )
         self.head = _Classes(_scored_mutants(prompt, operators))
         self.base = _Classes(_scored_mutants(base_prompt, operators) if base_prompt else {})
         file = self._load_base_file()

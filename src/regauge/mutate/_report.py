@@ -15,7 +15,7 @@ from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
 from regauge.regular_file import read_regular
 from regauge.stats import wilson
-from regauge.strict_json import read_json
+from regauge.strict_json import explain_format, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -314,8 +314,7 @@ def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
     try:
         document = MutantsFile.model_validate(read_json(text))
     except ValidationError as error:
-        places = [(".".join(map(str, item["loc"])), item["msg"]) for item in error.errors()]
-        messages = [f"{place}: {message}" for place, message in places]
+        messages = [explain_format(error.errors()[0])]
     except ValueError as error:
         messages = [f"not JSON: {error}"]
     else:

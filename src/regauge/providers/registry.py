@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.model_id import SIMULATED
-from regauge.on_demand import load_point, registered_points
+from regauge.on_demand import GROUPS, load_point, registered_points
 from regauge.project import EndpointSettings
 from regauge.providers._endpoint import Endpoint
 from regauge.wording import did_you_mean
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 APIS: Final = ("openai", "responses", "anthropic")
 """The APIs that regauge supports itself."""
-ENTRY_POINTS: Final = "regauge.providers"
 
 # Available without settings.
 _USUAL: Final = {
@@ -62,7 +61,7 @@ class ProviderContext:
 @cache
 def registered_providers() -> Mapping[str, EntryPoint]:
     """Return the entry points of all installed packages, by name."""
-    return registered_points(ENTRY_POINTS)
+    return registered_points(GROUPS["provider"])
 
 
 @cache
@@ -84,7 +83,7 @@ def load_provider(name: str) -> ProviderFactory:
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
         raise UsageError(
             f"api = {name!r} is neither an API that regauge speaks nor an entry point of the group"
-            f" {ENTRY_POINTS}\n  fix: {hint}; or install the package that registers {name!r}"
+            f" {GROUPS['provider']}\n  fix: {hint}; or install the package that registers {name!r}"
         )
     fix = "install what it needs, or correct the package that registers it"
     factory: ProviderFactory = load_point(point, "provider", fix=fix)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
@@ -21,7 +21,7 @@ from regauge.refine.attempts import AGAINST, Attempt, Memory
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
 from regauge.regular_file import read_regular
-from regauge.strict_json import read_json
+from regauge.strict_json import explain_format, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -386,13 +386,24 @@ def find_refinement(project: Project, name: str) -> Run:
 
 
 def load_memory(project: Project, prompt: str, key: str) -> Memory:
-    """Load the edits of a prompt that earlier runs rejected."""
+    """Load the edits of a prompt that earlier runs rejected.
+
+    Raises:
+        UsageError: The file cannot be read: without it, rejected edits would be proposed again.
+    """
+    path = _memory_path(project, prompt)
     try:
-        document: Any = read_json(read_regular(_memory_path(project, prompt)))
+        document: Any = read_json(read_regular(path))
         entries: list[Any] = document["tried"] if document["key"] == key else []
         return Memory(tuple(Attempt.from_json(entry) for entry in entries))
-    except (OSError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
         return Memory()
+    except ValidationError as error:
+        problem = explain_format(error.errors()[0])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = f"written by another version of regauge, or damaged: {error}"
+    fix = f"remove {path}; edits that were rejected earlier may be proposed again"
+    raise UsageError(f"{path}: {problem}", fix=fix)
 
 
 def save_memory(project: Project, prompt: str, key: str, memory: Memory) -> None:
@@ -426,7 +437,11 @@ def reject_edits(project: Project, run: Run, changes: Sequence[int]) -> None:
     prompt = run.prompt
     path = run.directory / "accepted.json"
     document: Any = read_json(run.read_end(path))
-    entries = [Attempt.from_json(document["edits"][number]) for number in changes]
+    try:
+        entries = [Attempt.from_json(document["edits"][number]) for number in changes]
+    except ValidationError as error:
+        problem = explain_format(error.errors()[0])
+        raise UsageError(f"{path}: {problem}", fix=f"regauge refine {prompt}") from error
     refused = [replace(entry, result="rejected-by-person") for entry in entries]
     save_memory(project, prompt, document["key"], Memory(tuple(refused)))
 

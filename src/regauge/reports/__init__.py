@@ -73,7 +73,6 @@ if TYPE_CHECKING:
     from regauge.reports._runs import (
         export_run as export_run,
         find_run as find_run,
-        first_problem as first_problem,
         list_runs as list_runs,
         parse_row as parse_row,
         read_record as read_record,

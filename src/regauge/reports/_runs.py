@@ -22,7 +22,7 @@ from regauge.errors import Diagnostic, InvalidFileError, UsageError
 from regauge.on_demand import require
 from regauge.regular_file import open_regular
 from regauge.reports._documents import SCHEMA_VERSION, RunRecord, TrialRow
-from regauge.strict_json import refuse_constant
+from regauge.strict_json import explain_format, refuse_constant
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -212,19 +212,12 @@ def _finite(digits: str) -> float:
     return value
 
 
-def first_problem(error: ValidationError) -> str:
-    """The first problem of a document, with its place, in one line."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else first["msg"]
-
-
 def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> InvalidFileError:
     """The error for a file with invalid content, in one line."""
     fix = ""
     match error:
         case ValidationError():
-            reason = first_problem(error)
+            reason = explain_format(error.errors()[0])
             fix = "read it with the regauge that wrote it, or repeat the run"
         case RecursionError():
             reason = "nested too deeply"
@@ -233,7 +226,8 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> Invalid
             fix = "copy its directory again in case it was cut off, or repeat the run"
         case _:
             reason = str(error)
-    message = f"not a {kind}: {printable(reason)[:_WHY_CHARS]}"
+    prefix = "" if isinstance(error, ValidationError) else f"not a {kind}: "
+    message = f"{prefix}{printable(reason)[:_WHY_CHARS]}"
     diagnostic = Diagnostic(path=path, line=line, message=message, fix=fix)
     return InvalidFileError([diagnostic])
 

@@ -48,6 +48,14 @@ def test_without_any_dataset_the_error_says_what_to_write(fixtures_dir, error_of
 fixtures/golden: no dataset is called 'demo'
   fix: write fixtures/golden/demo.jsonl\
 """)
+    (fixtures_dir / "golden/demo.xlsx").touch()
+    (fixtures_dir / "golden/demo.v2.tsv").touch()
+    assert error_of_name("demo") == snapshot("""\
+fixtures/golden: demo.xlsx is in no format of datasets
+  fix: save it as one of demo.jsonl, demo.yaml, demo.yml, demo.csv, demo.parquet\
+""")
+    for path in (fixtures_dir / "golden").iterdir():
+        path.unlink()
     (fixtures_dir / "golden").rmdir()
     assert error_of_name("demo") == snapshot("""\
 fixtures/golden: no dataset is called 'demo'

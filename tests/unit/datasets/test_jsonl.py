@@ -205,6 +205,13 @@ fixtures/golden/demo.jsonl:2: not JSON: extra data at column 27
 """),
         ),
         (
+            ">>>>>>> main",
+            snapshot("""\
+fixtures/golden/demo.jsonl:2: a merge conflict is not resolved
+  fix: keep one side, and remove the lines with <<<<<<<, ======= and >>>>>>>\
+"""),
+        ),
+        (
             "nothing like JSON",
             snapshot("""\
 fixtures/golden/demo.jsonl:2: not JSON: expecting value at column 1
@@ -222,6 +229,7 @@ fixtures/golden/demo.jsonl:2: not JSON: expecting value at column 1
         "too-many-digits",
         "too-deep",
         "trailing",
+        "merge-conflict",
         "prose",
     ],
 )

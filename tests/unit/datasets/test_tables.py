@@ -119,6 +119,20 @@ fixtures/golden/demo.csv:9: no such split: 'test'
     ("content", "message"),
     [
         (
+            "id;inputs.x\na;b\n",
+            snapshot("""\
+fixtures/golden/demo.csv:1: the columns are separated by ';', not by commas
+  fix: save the table with commas between the columns\
+"""),
+        ),
+        (
+            "id\tinputs.x\na\tb\n",
+            snapshot("""\
+fixtures/golden/demo.csv:1: the columns are separated by '\\t', not by commas
+  fix: save the table with commas between the columns\
+"""),
+        ),
+        (
             "name,inputs.x\na,b\n",
             snapshot("""\
 fixtures/golden/demo.csv:1: unknown column 'name'
@@ -176,7 +190,10 @@ fixtures/golden/demo.csv: no cases
         ),
         (
             b"id,inputs.x\na,b\0c\n",
-            snapshot("fixtures/golden/demo.csv:2: a NUL character in a table"),
+            snapshot("""\
+fixtures/golden/demo.csv:2: a NUL character in a table
+  fix: remove it, or save the table as CSV\
+"""),
         ),
         (
             b"id,inputs.x\na,caf\xe9\n",
@@ -187,6 +204,8 @@ fixtures/golden/demo.csv:2: not UTF-8: byte 0xe9 at column 6
         ),
     ],
     ids=[
+        "semicolons",
+        "tabs",
         "no-id",
         "column-twice",
         "wrong-columns",
@@ -291,10 +310,16 @@ fixtures/golden/demo.parquet:4: no such tier: 'minor'
 
 def test_a_file_that_is_not_parquet_says_so(error_of):
     assert error_of("id,inputs.x\na,b\n", "demo.parquet") == snapshot(
-        "fixtures/golden/demo.parquet: not a parquet file, or a damaged one"
+        """\
+fixtures/golden/demo.parquet: not a parquet file, or a damaged one
+  fix: write it again\
+"""
     )
     assert error_of("", "demo.parquet") == snapshot(
-        "fixtures/golden/demo.parquet: not a parquet file, or a damaged one"
+        """\
+fixtures/golden/demo.parquet: not a parquet file, or a damaged one
+  fix: write it again\
+"""
     )
 
 

@@ -82,6 +82,7 @@ fixtures/golden/demo.yaml:7: a case without an id
 fixtures/golden/demo.yaml:8: no such tier: 'minor'
   fix: one of critical, required, tracked
 fixtures/golden/demo.yaml:9: a case is a mapping with `id` and `inputs`
+  fix: start it with `- id: ...`
 fixtures/golden/demo.yaml:10: the id 'a' is taken: line 1 has it too
   fix: every case needs an id of its own
 fixtures/golden/demo.yaml:11: tags is 'night'
@@ -95,14 +96,19 @@ fixtures/golden/demo.yaml:15: 0755 reads as 493 in YAML
 fixtures/golden/demo.yaml:16: no reads as false in YAML
   fix: put it in quotes
 fixtures/golden/demo.yaml:17: .nan is no JSON number
+  fix: write a number, or null for none
 fixtures/golden/demo.yaml:18: .inf is no JSON number
+  fix: write a number, or null for none
 fixtures/golden/demo.yaml:19: the key '1' is not text
   fix: put it in quotes
 fixtures/golden/demo.yaml:21: a case gives 'x' twice, first on line 20
+  fix: keep one of them
 fixtures/golden/demo.yaml:22: a case: the tag 'set' is not supported
   fix: remove the tag
 fixtures/golden/demo.yaml:23: a case: 'aGk=' with the tag binary has no JSON value
-fixtures/golden/demo.yaml:24: a case: '3' with the tag !mine has no JSON value\
+  fix: remove the tag, or write a text
+fixtures/golden/demo.yaml:24: a case: '3' with the tag !mine has no JSON value
+  fix: remove the tag, or write a text\
 """)
 
 
@@ -136,7 +142,10 @@ fixtures/golden/demo.yaml:2: not YAML: found undefined alias 'nowhere'
         ),
         (
             "- id: a\n  inputs: &me {x: *me}\n",
-            snapshot("fixtures/golden/demo.yaml:2: a case contains itself through an alias"),
+            snapshot("""\
+fixtures/golden/demo.yaml:2: a case contains itself through an alias
+  fix: write the value out instead of the alias\
+"""),
         ),
         (
             "- id: a\n  inputs: {}\n---\n- id: b\n",
@@ -168,7 +177,13 @@ fixtures/golden/demo.yaml: no cases
   fix: add one, or remove the file\
 """),
         ),
-        ("[" * 5000, snapshot("fixtures/golden/demo.yaml: nested deeper than 100 levels")),
+        (
+            "[" * 5000,
+            snapshot("""\
+fixtures/golden/demo.yaml: nested deeper than 100 levels
+  fix: nest it less deeply\
+"""),
+        ),
     ],
     ids=[
         "unclosed",
@@ -190,7 +205,10 @@ def test_aliases_of_aliases_do_not_fill_the_memory(error_of):
     levels = "\n".join(f"    l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 9))
     content = f"- id: a\n  inputs:\n    l0: &l0 [x]\n{levels}\n"
     assert error_of(content, "demo.yaml") == snapshot(
-        "fixtures/golden/demo.yaml:3: a case: the file holds over 1,000,000 values, aliases resolved"
+        """\
+fixtures/golden/demo.yaml:3: a case: the file holds over 1,000,000 values, aliases resolved
+  fix: use fewer aliases, or split the file\
+"""
     )
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +19,7 @@ from regauge.providers.registry import load_provider
 if TYPE_CHECKING:
     from pathlib import Path
 
+FIX = "  fix: install another version of odd-package, or remove it"
 MODULE = """\
 def good(): return 1
 five = 5
@@ -38,6 +43,8 @@ def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "missing = points_missing:x\nexit = points_exit:x\nbroken = points_broken:x\n"
         "[regauge.judges]\nbroken = points_broken:x\npolite = points_good:polite\n"
         "[regauge.mutation_operators]\nbroken = points_broken:x\nnothing = points_good:nothing\n"
+        "[regauge.importers]\nown = points_good:gone\n[regauge.proposers]\nown = points_exit:x\n"
+        "[regauge.providers]\nown = points_missing:x\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     return registered_points("regauge.odd")
@@ -62,7 +69,7 @@ def test_a_broken_one_is_named_with_a_fix(points, name: str, reason: str):
         load_point(points[name], "judge")
     problem, fix = str(error.value).split("\n")
     assert reason in problem
-    assert fix == "  fix: install another version of odd-package, or remove it"
+    assert fix == FIX
 
 
 @pytest.mark.usefixtures("points")
@@ -81,6 +88,12 @@ def test_a_broken_operator_stops_only_runs_that_name_it():
     for names in ("broken", "all"):
         with pytest.raises(UsageError, match="operator 'broken'"):
             choose_operators(names)
+    warnings: list[str] = []
+    every = {operator.name for operator in choose_operators("all", warn=warnings.append)}
+    assert {"nothing"} | {operator.name for operator in OPERATORS} >= every > {"nothing"}
+    assert [text.splitlines()[1] for text in warnings] == [FIX]
+    with pytest.raises(UsageError, match="operator 'broken'"):
+        choose_operators("nothing, broken", warn=warnings.append)
     with pytest.raises(UsageError, match="did you mean 'nothing'"):
         choose_operators("nothin")
 
@@ -94,3 +107,47 @@ def test_an_unknown_api_is_named_with_the_closest_ones(name: str, hint: str):
         load_provider(name)
     assert f"fix: {hint}" in str(error.value)
     assert f"install the package that registers {name!r}" in str(error.value)
+
+
+def run(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    place = tmp_path / "project"
+    place.mkdir()
+    (place / "pyproject.toml").write_text("[tool.regauge]\n")
+    return subprocess.run(
+        [sys.executable, "-m", "regauge", *words],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.usefixtures("points")
+def test_the_list_of_judges_names_a_broken_one_and_lists_the_others(tmp_path: Path):
+    done = run(tmp_path, "judges", "list", "--json")
+    assert done.returncode == 0
+    assert {"polite", "max_words"} <= {judge["name"] for judge in json.loads(done.stdout)}
+    assert done.stderr.splitlines() == [
+        "warning: judge 'broken' (points_broken:x) cannot be loaded: ValueError: two lines",
+        FIX,
+    ]
+
+
+@pytest.mark.usefixtures("points")
+def test_the_doctor_loads_what_packages_register(tmp_path: Path):
+    done = run(tmp_path, "doctor", "--offline", "--json")
+    assert done.returncode == 1
+    results = [r for r in json.loads(done.stdout)["results"] if r["check"] == "packages"]
+    broken = [r["message"].partition(" cannot")[0] for r in results if r["level"] == "error"]
+    assert broken == [
+        "judge 'broken' (points_broken:x)",
+        "format 'own' (points_good:gone)",
+        "operator 'broken' (points_broken:x)",
+        "proposer 'own' (points_exit:x)",
+        "provider 'own' (points_missing:x)",
+    ]
+    assert {r["fix"] for r in results if r["level"] == "error"} == {FIX.removeprefix("  fix: ")}
+    [loaded] = [r["message"] for r in results if r["level"] == "ok"]
+    assert loaded == "judge polite, operator nothing, provider sim"

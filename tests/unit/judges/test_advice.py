@@ -31,14 +31,14 @@ SILENT = {
 }
 TEMPLATES = {
     kind: made.template
-    for kind, made in judge_kinds(installed=False).items()
+    for kind, made in judge_kinds().items()
     if isinstance(made, RuleFactory) and made.about is not None
 }
 SAMPLES = {made.kind: made for made in reversed(RULES)}
 
 
 def test_every_kind_of_rule_has_its_words() -> None:
-    kinds = judge_kinds(installed=False)
+    kinds = judge_kinds()
     rules = {kind for kind, made in kinds.items() if isinstance(made, RuleFactory)}
     assert rules | {"not"} == {*TEMPLATES, *COMBINING}
 

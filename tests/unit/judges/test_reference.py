@@ -386,6 +386,15 @@ def test_the_command_judges_a_recorded_completion(tmp_path: Path):
     assert run.output == "max_tokens(5): fail (0.25): 20 tokens, at most 5 wanted\n"
 
 
+def test_a_judge_on_the_command_line_is_yaml_as_in_files(tmp_path: Path):
+    output = tmp_path / "output.txt"
+    output.write_text("no", encoding="utf-8")
+    assert CliRunner().invoke(try_command, ["contains: no", str(output)]).exit_code == 0
+    refused = CliRunner().invoke(try_command, ["max_words: [", str(output)]).exception
+    assert str(refused).startswith("the judge, line 1: not YAML: ")
+    assert str(refused).count("\n") == 1
+
+
 def test_the_list_can_be_searched():
     run = CliRunner().invoke(list_command, ["sql"])
     assert run.output.startswith("sql_parses(")
@@ -400,6 +409,6 @@ def test_every_name_of_another_library_leads_to_a_judge_or_to_a_reason():
         for name, entry in library["names"].items():
             assert ("use" in entry) != ("missing" in entry), name
             for judge in entry.get("use", ()):
-                if judge not in judge_kinds(installed=False) and not hasattr(judges, judge):
+                if judge not in judge_kinds() and not hasattr(judges, judge):
                     assert metric_name(judge)
                     assert judge not in METRICS.entry("unsupported")

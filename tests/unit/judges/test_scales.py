@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regauge.judges import answer_is, no_new_numbers, number_near
+from regauge.judges import answer_is, no_new_numbers, no_new_times, number_near
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,17 @@ from regauge.judges import answer_is, no_new_numbers, number_near
         ("$3m", "$3 million"),
         ("€2.5 b", "€2.5 b"),
         ("**1. Revenue** is 5", "5"),
+        ("2億5000万円", "250,000,000 yen"),
+        ("35000", "3만 5천 명"),
+        ("1,234,500,000,000", "1조 2345억 원"),
+        ("50,000,000", "5千万円"),
+        ("1.5 cups", "1½ cups"),
+        ("½", "0.5"),
+        ("1000", "10^3"),
+        ("5 \u00d7 10³", "5000"),
+        ("1 000 000 EUR", "1000000 EUR"),
+        ("1 2000", "rows 1 and 2000"),
+        ("USD 5k", "5000 dollars"),
         ("- 1. Revenue is 5", "5"),
         ("> 1. Revenue is 5", "5"),
     ],
@@ -43,6 +54,10 @@ def test_a_number_with_a_scale_is_the_number_in_digits(output: str, report: str)
         ("3 and 5 million", "3 and 4 million", "5 million"),
         ("3万", "3", "3万"),
         ("5k", "5", "5"),
+        ("2億5000万", "2億 and 5000", "2億5000万"),
+        ("10^3", "10 and 3", "10^3"),
+        ("1½", "1", "1½"),
+        ("1 000 000", "1", "1 000 000"),
         ("$5M", "$5", "5"),
         ("**17** pods", "5", "17"),
     ],
@@ -69,10 +84,49 @@ def test_another_scale_is_another_number(output: str, report: str, new: str):
         ("3m", 3, "m"),
         ("1.2k/s", 1200, None),
         ("3 million/day", 3e6, None),
+        ("2億5000万円", 2.5e8, None),
+        ("3万5千", 35_000, None),
+        ("1万2345", 12_345, None),
+        ("2.5億3000万", 2.8e8, None),
+        ("10^3 ms", 1, "s"),
+        ("10⁻³ s", 1, "ms"),
+        ("1e3", 1000, None),
+        ("USD 5", 5, "$"),
+        ("-EUR 5k", -5000, "€"),
+        ("CHF 20", 20, "CHF"),
     ],
 )
 def test_a_scale_multiplies_the_number_before_its_unit(output: str, to: float, unit: str | None):
     assert number_near(to, unit=unit).check_text(output).outcome == "pass"
+
+
+@pytest.mark.parametrize(
+    ("output", "first", "last", "unit"),
+    [
+        ("3-5 ms", 3, 5, "ms"),
+        ("3 to 5 million", 3e6, 5e6, None),
+        ("$3-5M", 3e6, 5e6, "$"),
+        ("10\u201320 %", 10, 20, "%"),
+        ("-3 to 5 °C", -3, 5, "°C"),
+        ("500 to 3 million", 500, 3e6, None),
+        ("3 KB to 5 MB", 3, 5000, "KB"),
+        ("3 ms and 5 pods", 3, 5, None),
+    ],
+)
+def test_the_ends_of_a_range_share_scale_and_unit(
+    output: str, first: float, last: float, unit: str | None
+):
+    for which, to in (("first", first), ("last", last)):
+        assert number_near(to, unit=unit, which=which).check_text(output).outcome == "pass"
+    assert number_near(last, unit=unit, which="only").check_text(output).code == "several_numbers"
+
+
+def test_other_scales_are_not_added_up():
+    verdict = number_near(40_000, which="last").check_text("3万 4万")
+    assert verdict.outcome == "pass"
+    assert answer_is("½").check_text("ANSWER: 0.5").outcome == "pass"
+    assert answer_is(1000).check_text("ANSWER: 10^3").outcome == "pass"
+    assert answer_is("2億5000万").check_text("ANSWER: 250,000,000").outcome == "pass"
 
 
 def test_an_answer_is_compared_with_its_scale():
@@ -102,3 +156,29 @@ def test_an_answer_is_compared_with_its_scale():
 )
 def test_an_answer_with_a_unit_is_a_quantity(to: str | float, answer: str, outcome: str):
     assert answer_is(to).check_text(f"ANSWER: {answer}").outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("output", "report", "outcome"),
+    [
+        ("3.5.2024", "2024-05-03", "pass"),
+        ("on 3. 5. 2024", "5 May 2024", "fail"),
+        ("15.03.2024", "2024-05-03", "fail"),
+        ("3/5/2024", "2024-05-03", "pass"),
+        ("5/3/2024", "2024-05-03", "pass"),
+        ("2024-05-03", "5/3/2024", "pass"),
+        ("5/4/2024", "2024-05-03", "fail"),
+        ("25/12/2024", "12-25-2024", "pass"),
+        ("25/12/2024", "2024-12-24", "fail"),
+        ("9 pm", "21:00", "pass"),
+        ("9 p.m.", "9 am", "fail"),
+        ("14.05 Uhr", "14:05", "pass"),
+        ("14 Uhr", "14:05", "fail"),
+        ("14時05分", "2:05 pm", "pass"),
+        ("下午3点20分", "15:20", "pass"),
+        ("오후 3시 20분", "3:20", "fail"),
+        ("24時間, 20分, 3点, 1.2.3.4, v1.12.2024, 99.12.2024", "", "pass"),
+    ],
+)
+def test_dates_and_times_in_other_forms_are_read(output: str, report: str, outcome: str):
+    assert no_new_times().check_text(output, inputs={"report": report}).outcome == outcome

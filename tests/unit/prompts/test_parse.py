@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 
 from regauge.errors import PromptError
 from regauge.prompts import InputSpec, load_prompt, parse_prompt
+from regauge.yaml_document import YamlError, read_yaml
 
 PATH = Path("prompts/greet.prompt.yml")
 MESSAGES = "messages:\n  - role: user\n    content: 'Say {{x}}'\n"
@@ -20,6 +21,13 @@ MESSAGES = "messages:\n  - role: user\n    content: 'Say {{x}}'\n"
 
 def parse(text: str):
     return parse_prompt(text, path=PATH)
+
+
+def test_a_document_may_have_a_hundred_levels():
+    nested = read_yaml("[" * 100 + "]" * 100)
+    assert str(nested).count("[") == 100
+    with pytest.raises(YamlError, match="the document is nested deeper than 100 levels"):
+        read_yaml("[" * 101 + "]" * 101)
 
 
 def diagnostics(text: str) -> str:
@@ -91,17 +99,34 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ("messages: [hi]", ":1: a message must be a mapping of keys, not a text"),
         ("messages:\n\t- a", ":2: not YAML: found character '\\t' that cannot start any token"),
         ("a: 'b\n", ":1: not YAML: the quote of this line is not closed"),
+        (
+            "a: |\n  one\u2028two\nb: c",
+            "not YAML: the character U+2028 before this text begins a new line",
+        ),
+        (
+            "a: |\n  x\n<<<<<<< HEAD\n  y\n=======\n  z\n>>>>>>> main\n",
+            ":3: a merge conflict is not resolved\n  fix: keep one side",
+        ),
         ("a: \x00", ":1: the character '\\x00' is not allowed in YAML"),
-        ("a: " + "[" * 5000, "nested deeper than 100 levels"),
-        (f"model: a\nmodel: b\n{MESSAGES}", ":2: the file gives 'model' twice, first on line 1"),
+        ("a: " + "[" * 5000, "nested deeper than 100 levels\n  fix: nest it less deeply"),
+        (
+            f"model: a\nmodel: b\n{MESSAGES}",
+            ":2: the file gives 'model' twice, first on line 1\n  fix: keep one",
+        ),
         (f"testData: [{{a: 1, a: 2}}]\n{MESSAGES}", ":1: testData gives 'a' twice"),
         (
             f"testData: [!!python/object:os.system {{}}]\n{MESSAGES}",
             "object:os.system' is not supported",
         ),
         (f"testData: [{{a: !secret x}}]\n{MESSAGES}", "the tag '!secret' is not supported"),
-        (f"testData: [{{a: .nan}}]\n{MESSAGES}", "'.nan' is no number or word that JSON knows"),
-        (f"testData: &t [{{a: *t}}]\n{MESSAGES}", "contains itself through an alias"),
+        (
+            f"testData: [{{a: .nan}}]\n{MESSAGES}",
+            "'.nan' is no number or word that JSON knows\n  fix: write a finite number",
+        ),
+        (
+            f"testData: &t [{{a: *t}}]\n{MESSAGES}",
+            "contains itself through an alias\n  fix: write the value out",
+        ),
         (f"model:\n  name: gpt-4\n{MESSAGES}", ":2: model must be a text, not a mapping"),
         ("messages:\n- role: robot\n  content: x", ":2: role 'robot' is unknown"),
         ("messages:\n- role: user\n  content: ' '", ":3: the content of a message is empty"),

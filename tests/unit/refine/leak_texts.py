@@ -325,5 +325,5 @@ def _said(text: str) -> list[str]:
 
 
 def _wanted_texts() -> list[str]:
-    made = judge_kinds(installed=False).values()
+    made = judge_kinds().values()
     return [m.template.advice for m in made if isinstance(m, RuleFactory) and m.template]

@@ -145,7 +145,9 @@ def test_a_broken_row_is_refused_with_its_line(tmp_path: Path):
     with pytest.raises(InvalidFileError, match=r"trials\.jsonl:1: not a row: "):
         list(read_rows(tmp_path))
     (tmp_path / "trials.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
-    with pytest.raises(InvalidFileError, match=r"trials\.jsonl:1: not a row: node: Field required"):
+    with pytest.raises(
+        InvalidFileError, match=r"trials\.jsonl:1: written by another .*: `node` is missing"
+    ):
         list(read_rows(tmp_path))
     assert list(read_rows(tmp_path / "nowhere")) == []
 

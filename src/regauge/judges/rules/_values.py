@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import re
 import sys
 import unicodedata
@@ -52,7 +53,8 @@ _MONEY_SCALES: Mapping[str, float] = MappingProxyType(
 )
 _AMBIGUOUS_LETTERS = frozenset("KMB")
 _ABBREVIATED_MAX = 3  # letters of a scale that may end in a period, such as `Mio.`
-_FRACTION_SIGN = re.compile(r"((?<!\d)\d{0,15})([\u00bc-\u00be\u2150-\u215e])")
+# Korean scales as the characters whose value Unicode knows.
+_HANGUL = str.maketrans("백천만억조", "百千万億兆")
 # A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
 # grows with this limit.
 _PARTS_MAX = 32
@@ -162,6 +164,23 @@ def _exponent(power: str) -> str:
     return f"e{digits.strip('^*{}() ').replace(chr(0x2212), '-')}"
 
 
+def _spell(special: str) -> str:
+    """Write a number of another form in digits.
+
+    >>> [_spell(text) for text in ("1½", "10³", "2億5000万", "3만 5천")]
+    ['1.5', '1e3', '250000000', '35000']
+    """
+    if parts := _WORDS.mixed.fullmatch(special):
+        return f"{int(parts[1] or 0) + unicodedata.numeric(parts[2]):.12g}"
+    if _WORDS.ten_power.fullmatch(special):
+        return f"1{_exponent(special)}"
+    total = Decimal(0)
+    for digits, scale in _WORDS.scaled.findall(special.translate(_HANGUL)):
+        factor = math.prod(int(unicodedata.numeric(character)) for character in scale)
+        total += Decimal(digits.replace(",", "")) * factor
+    return f"{total:f}"
+
+
 def numbers_in(
     text: str, decimal: Mark | None = None, *, last: int | None = None
 ) -> Iterator[Number]:
@@ -176,38 +195,66 @@ def numbers_in(
     [(-1234.5, 'ms'), (1500.0, ''), (20.0, '%')]
     """
     text = text.translate(_MARKS)
-    match_unit, units = _WORDS.unit.match, _units()
     matches = _WORDS.number.finditer(text)
+    first: Number | None = None
     for match in matches if last is None else deque(matches, maxlen=last):
-        before, sign, digits, power = match.group("before", "sign", "digits", "power")
-        value = _value(digits, decimal, power or "")
-        if before or sign:
-            before = before or ""
-            if (sign or before.strip()[:1]) in {"-", "\u2212"}:
-                value = -value
-        end = match.end()
-        unit = match_unit(text, end)
-        name = ""
-        if unit:
-            letters = _MONEY_SCALES if before else _LETTER_SCALES
-            word = unit["unit"].partition("/")[0]
-            # An adjacent letter is a scale: `1.2k`, `$3M`.
-            if word in letters and word == text[end]:
-                scale, end = letters[word], end + 1
-            else:
-                scale, end = _scale_of(unit)
-            if scale != 1:
-                value *= scale
-                unit = match_unit(text, end)
-            name = unit["unit"].replace(" ", "") if unit else ""
-        currency = before.strip(" -+\u2212") if before else ""
-        end = unit.end() if unit and name in units else end
-        number_text = text[match.start() : end]
-        start = match.start() + len(number_text) - len(number_text.lstrip())
-        yield Number(value, currency or name, number_text.strip()[:40], start, end)
+        second, scale = _read_number(match, decimal)
+        if first and _WORDS.range.fullmatch(text, first.end, second.start):
+            first, second = _share_units(first, second, scale)
+        if first:
+            yield first
+        first = second
+    if first:
+        yield first
 
 
-@rule(version=4, about="correctness")
+def _read_number(match: re.Match[str], decimal: Mark | None) -> tuple[Number, float]:
+    """The number of a match, and the factor of the scale after it."""
+    text, end = match.string, match.end()
+    before, sign, digits, power = match.group("before", "sign", "digits", "power")
+    if match["special"]:
+        digits, decimal = _spell(digits), "."
+    value = _value(digits, decimal, power or "")
+    before = before or ""
+    if (sign or before.strip()[:1]) in {"-", "\u2212"}:
+        value = -value
+    unit = _WORDS.unit.match(text, end)
+    name, scale = "", 1.0
+    if unit:
+        letters = _MONEY_SCALES if before else _LETTER_SCALES
+        word = unit["unit"].partition("/")[0]
+        # An adjacent letter is a scale: `1.2k`, `$3M`.
+        if word in letters and word == text[end]:
+            scale, end = letters[word], end + 1
+        else:
+            scale, end = _scale_of(unit)
+        if scale != 1:
+            value *= scale
+            unit = _WORDS.unit.match(text, end)
+        name = unit["unit"].replace(" ", "") if unit else ""
+    end = unit.end() if unit and name in _units() else end
+    number_text = text[match.start() : end]
+    start = match.start() + len(number_text) - len(number_text.lstrip())
+    currency = before.strip(" -+\u2212")
+    return Number(value, currency or name, number_text.strip()[:40], start, end), scale
+
+
+def _share_units(first: Number, second: Number, scale: float) -> tuple[Number, Number]:
+    """The ends of a range such as `3 to 5 million` or `$3-5M`, each with scale and unit."""
+    units = _units()
+    if not first.text[-1:].isdecimal():  # it has a scale or a unit of its own
+        return first, second
+    if second.unit in units and first.unit not in units:
+        first = first._replace(unit=second.unit)
+    elif first.unit in units and not second.unit:
+        second = second._replace(unit=first.unit)
+    return (
+        first._replace(value=first.value * scale) if first.value * scale <= second.value else first,
+        second,
+    )
+
+
+@rule(version=5, about="correctness")
 def number_near(
     to: float | Expected = expected(),
     *,
@@ -221,7 +268,8 @@ def number_near(
     """A number in the output is near another one.
 
     Without a tolerance the numbers must be equal up to rounding. With both tolerances, one
-    suffices.
+    suffices. `1½`, `10^3` and `2億5000万` are numbers; in a range such as `$3-5M`, both numbers
+    have its scale and unit.
 
     Args:
         to: The value or reference to compare with; by default the case's `expected`. A text such as
@@ -252,7 +300,7 @@ def number_near(
             expected,
             JudgeError(f"number_near: {to} is no number: {expected!r}", judge="number_near"),
         )
-        text = _FRACTION_SIGN.sub(_spell_fraction, output.text or "")
+        text = output.text or ""
         last = _PARTS_MAX if which == "last" else None
         numbers = _join_units(text, decimal, last) if unit else _plain(text, decimal, last)
         if which == "last":
@@ -272,11 +320,6 @@ def number_near(
         return _nearest(candidates, target, name, unit, within=absolute, relative=relative)
 
     return on_output(field, check)
-
-
-def _spell_fraction(match: re.Match[str]) -> str:
-    """Write a sign such as `½`, with the whole number before it, as a decimal number."""
-    return f"{int(match[1] or 0) + unicodedata.numeric(match[2]):.12g}"
 
 
 def _spell_duration(match: re.Match[str]) -> str:
@@ -447,7 +490,7 @@ def _value_in(number: Number, unit: str) -> float | None:
     return number.in_unit(unit) if {number.unit, unit} <= _units().keys() else number.value
 
 
-@rule(version=3, about="correctness")
+@rule(version=4, about="correctness")
 def answer_is(
     to: JSON | Expected = expected(), *, after: str = "ANSWER:", field: str | None = None
 ) -> Check:
@@ -668,7 +711,8 @@ def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
     numbers: list[tuple[str, list[set[str]]]] = []
     previous_end = 0
     for match in _WORDS.written_number.finditer(text):
-        readings = _readings(match[0])
+        special = match["special"]
+        readings = [{_canonical(_spell(special))}] if special else _readings(match[0])
         unit = _WORDS.unit.match(text, match.end())
         scale, end = _scale_of(unit) if unit else (1.0, match.end())
         if scale != 1:
@@ -677,7 +721,7 @@ def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
                 numbers[-1] = first, first_readings + _multiply(first_readings, scale)
             readings = _multiply(readings, scale)
         elif (letter := text[end : end + 1]) and not text[end + 1 : end + 2].isalpha():
-            is_money = _WORDS.money.search(text, max(0, match.start() - 4), match.start())
+            is_money = _WORDS.money.search(text, max(0, match.start() - 5), match.start())
             if letter == "k" or (is_money and letter in _MONEY_SCALES):
                 readings = _multiply(readings, _MONEY_SCALES[letter])
             elif letter in _AMBIGUOUS_LETTERS:
@@ -700,6 +744,7 @@ def _readings(text: str) -> list[set[str]]:
         return [{text.lstrip("0") or "0"}]
     # Digits of any script, such as Arabic ones.
     bare = "".join(str(int(char)) if char.isdecimal() else char for char in text.lower())
+    bare = _WORDS.times_ten.sub(lambda power: _exponent(power[0]), bare)
     readings: list[set[str]] = []
     if grouped := _WORDS.grouped.fullmatch(bare):
         readings.append({_canonical(bare.replace(grouped[1], "").replace(",", "."))})
@@ -707,6 +752,8 @@ def _readings(text: str) -> list[set[str]]:
         readings.append({_canonical(bare.replace(",", "."))})
     if "," in bare and not grouped:
         readings.append({_canonical(part) for part in bare.split(",")})
+    if grouped and grouped[1] == " " and " 0" not in bare:  # or several numbers
+        readings.append({_canonical(part) for part in bare.replace(",", ".").split(" ")})
     return readings
 
 
@@ -718,14 +765,14 @@ def _canonical(number: str) -> str:
     return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
 
 
-@rule(version=3, about="correctness")
+@rule(version=4, about="correctness")
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
     """Every number in the output is also in the inputs of the case.
 
-    1,200, 1.200 and 1200 are the same; so are 1.5, 1,5 and 1.50, 1e3 and 1000, 3 million and
-    3,000,000, and digits of any script. Marks of numbered lists do not count.
+    1,200, 1.200, 1 200 and 1200 are the same; so are 1.5, 1,5 and 1½, 1e3, 10^3 and 1000, 3 million
+    and 3,000,000, and digits of any script. Marks of numbered lists do not count.
 
     Args:
         inputs: The inputs to search; by default all.
@@ -787,11 +834,35 @@ def _months() -> dict[str, int]:
 def _dates() -> tuple[re.Pattern[str], ...]:
     """The forms of a date."""
     names = "|".join(sorted(_months(), key=len, reverse=True))
-    forms = ("date_iso", "date_cjk", "date_day_first", "date_month_first")
+    forms = ("date_iso", "date_numeric", "date_cjk", "date_day_first", "date_month_first")
     return tuple(_WORDS.pattern(form, months=names) for form in forms)
 
 
+_MONTHS = 12
+_DAYS_MAX = 31
 _T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
+
+
+def _date_forms(parts: Mapping[str, str | None]) -> list[str]:
+    """The forms of a date, with its year first; empty for numbers that are no date.
+
+    `3/5/2024` has both orders, and first the form of a date of unknown order.
+    """
+    month = int(parts.get("number") or _months()[str(parts.get("month")).lower()])
+    day, year, mark = int(str(parts["day"])), parts.get("year"), parts.get("mark")
+    any_order = mark is not None and mark != "."
+    if any_order and month > _MONTHS:
+        day, month = month, day
+    if mark and not (0 < month <= _MONTHS and 0 < day <= _DAYS_MAX):
+        return []
+    days = [f"{month:02}-{day:02}"]
+    if not year:
+        return days
+    unordered = f"{year} {min(day, month):02}/{max(day, month):02}"
+    if any_order and day <= _MONTHS:
+        days.append(f"{day:02}-{month:02}")
+        return [unordered, *(f"{year}-{name}" for name in days), *days]
+    return [f"{year}-{days[0]}", *days, unordered]
 
 
 def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -800,35 +871,35 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
     A date with a year and a time with seconds have two forms, the longer one first.
 
     >>> list(times_in("On 3 May 2024 at 2:05 pm"))
-    [('3 May 2024', ['2024-05-03', '05-03']), ('2:05 pm', ['14:05'])]
+    [('3 May 2024', ['2024-05-03', '05-03', '2024 03/05']), ('2:05 pm', ['14:05'])]
     """
     spaced = _T_CLOCK.sub(" ", text)
-    hits: list[tuple[int, str, list[str]]] = []
-    for pattern in _dates():
-        for date in pattern.finditer(spaced):
-            parts = date.groupdict()
-            month = parts.get("number") or _months()[str(parts.get("month")).lower()]
-            day = f"{int(month):02}-{int(parts['day']):02}"
-            year = parts.get("year")
-            hits.append((date.start(), date[0], [f"{year}-{day}", day] if year else [day]))
-    for clock in _WORDS.clock.finditer(spaced):
+    hits = [
+        (date.start(), date[0], _date_forms(date.groupdict()))
+        for pattern in _dates()
+        for date in pattern.finditer(spaced)
+    ]
+    for clock in (*_WORDS.clock.finditer(spaced), *_WORDS.clock_named.finditer(spaced)):
+        parts = clock.groupdict()
         hour = int(clock["hour"])
-        if clock["half"]:
-            hour = hour % 12 + (12 if clock["half"][0] in "pP" else 0)
-        form, second = f"{hour:02}:{clock['minute']}", clock["second"] or "00"
+        if half := clock["half"] or ("p" if clock["afternoon"] else ""):
+            hour = hour % 12 + (12 if half[0] in "pP" else 0)
+        minute = clock["minute"] or parts.get("minute_ja") or parts.get("minute_zh") or "0"
+        form, second = f"{hour:02}:{int(minute):02}", parts.get("second") or "00"
         forms = [form] if second == "00" else [f"{form}:{second}", form]
         hits.append((clock.start(), clock[0].strip(), forms))
     for _, time_text, forms in sorted(hits, key=lambda part: part[0]):
-        yield time_text, forms
+        if forms:
+            yield time_text, forms
 
 
-@rule(version=3, about="correctness")
+@rule(version=4, about="correctness")
 def no_new_times(*inputs: str, field: str | None = None) -> Check:
     """Every date and time of day in the output is also in the inputs of the case.
 
-    `3 May 2024` and `2024-05-03` are the same; so are `2:05 pm`, `14:05` and `14:05:00`. Year and
-    seconds may be missing. Months may be named in nine large languages. Time zones are not
-    converted.
+    `3 May 2024`, `3.5.2024` and `2024-05-03` are the same; so are `2:05 pm`, `14.05 Uhr` and
+    `14:05:00`. `3/5/2024` is either of its two days. Year and seconds may be missing. Months may be
+    named in nine large languages. Time zones are not converted.
 
     Args:
         inputs: The inputs to search; by default all.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from regauge.errors import UsageError
-from regauge.on_demand import load_point, registered_points
+from regauge.on_demand import GROUPS, load_point, registered_points
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -186,16 +186,12 @@ class Proposer(Protocol):
         ...
 
 
-ENTRY_POINTS = "regauge.proposers"
-"""The entry point group of proposer factories in other packages."""
-
-
 ProposerFactory: TypeAlias = "Callable[[ProposerContext], Proposer]"
 
 
 def proposer_names() -> tuple[str, ...]:
     """The names of all proposers."""
-    registered_names = set(registered_points(ENTRY_POINTS))
+    registered_names = set(registered_points(GROUPS["proposer"]))
     return (*_own_proposers(), *sorted(registered_names - set(_own_proposers())))
 
 
@@ -225,7 +221,7 @@ def _own_proposers() -> Mapping[str, ProposerFactory]:
 
 
 def _load(name: str) -> ProposerFactory:
-    point = registered_points(ENTRY_POINTS).get(name)
+    point = registered_points(GROUPS["proposer"]).get(name)
     if point is None:
         names = proposer_names()
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"

@@ -186,7 +186,7 @@ def broken(edit: Any) -> str:
         (lambda h: h["cases"]["bob"].update(silent=4), "4 of 3 trials cannot be without"),
         (lambda h: h["cases"]["bob"].update(numbers="100,x"), "are no trial numbers"),
         (lambda h: h["cases"]["bob"].update(numbers="103,100-101"), "do not rise"),
-        (lambda h: h["cases"]["bob"].update(word=1), "Extra inputs are not permitted"),
+        (lambda h: h["cases"]["bob"].update(word=1), "`baselines.0.cases.bob.word` is unknown"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4]), "not one score for each trial"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4, 2]), "between 0 and 1"),
         (lambda h: h["cases"]["bob"]["failed"].update(tone=9), "more often than it judged"),
