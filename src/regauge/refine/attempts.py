@@ -16,7 +16,7 @@ from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from regauge.digests import JSON
     from regauge.project import Project
@@ -27,11 +27,9 @@ AttemptResult = Literal[
     "screened-out",
     "refuted",
     "undecided",
-    "confirmed",
     "overfit",
     "suite-refused",
     "accepted",
-    "redundant",
     "rejected-by-person",
 ]
 
@@ -39,12 +37,11 @@ AttemptResult = Literal[
 # that was screened out may have failed by bad luck. A guard checks each edit again.
 _REJECTED_BY_USER: AttemptResult = "rejected-by-person"
 AGAINST: frozenset[AttemptResult] = frozenset(
-    {"refuted", "overfit", "suite-refused", "redundant", _REJECTED_BY_USER}
+    {"refuted", "overfit", "suite-refused", _REJECTED_BY_USER}
 )
 _CHANCES: dict[AttemptResult, int] = {
     "undecided": 2,
     "screened-out": 2,
-    "confirmed": 2,
     "accepted": 1,
 }
 
@@ -173,7 +170,6 @@ EditResult = Literal[
     "not-verified",  # accepted, and the run ended before its verification
     "outdone",  # passed its test, and another edit did better
     "rolled-back",  # failed at the gate, on fresh trials or on held-out cases
-    "simplified",  # made needless by a later edit
     "undecided",  # too little evidence
     "refuted",  # no gain, or another check got worse
     "not-tested",  # helped on a few cases; others were tested first
@@ -191,16 +187,11 @@ _FATES: dict[str, EditResult] = {
     "refuted": "refuted",
     "rolled-back": "rolled-back",
     "set-aside": "not-verified",
-    "simplified": "simplified",
     "undecided": "undecided",
 }
 
 # Results of edits with a measured effect.
 _MEASURED = frozenset({"kept", "outdone", "rolled-back", "undecided", "refuted", "screened-out"})
-
-
-NO_PRIOR = 0.5
-"""The prior of a strategy without results in earlier runs."""
 
 
 def edit_facts(edit: Edit) -> dict[str, float | int | str]:
@@ -271,16 +262,6 @@ class EditResultTable:
         """The share of measured edits of a kind that was kept; None while none was measured."""
         measured = self.measured(kind)
         return self.counts[kind].get("kept", 0) / measured if measured else None
-
-    def prior(self, kind: str) -> float:
-        """The probability that the next edit of a kind is kept; near 0.5 for little data."""
-        return (self.counts.get(kind, {}).get("kept", 0) + 1) / (self.measured(kind) + 2)
-
-
-def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The probability that the next edit of each strategy is kept, from earlier runs."""
-    table = EditResultTable.from_entries(entries, "strategy")
-    return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
 
 
 # Datasets change and grow; older ones are no longer needed.

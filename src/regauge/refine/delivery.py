@@ -18,7 +18,7 @@ from regauge.git import commit_files, find_changed_files
 from regauge.markdown import escape_markdown, fence_lines
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import format_share, gain_of, p_better, passed_all, tail, variance_of
-from regauge.refine.attempts import edit_results
+from regauge.refine.attempts import Attempt, edit_results
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
 from regauge.refine.loop._verification import fresh_steadiness
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from regauge.git import Branch
     from regauge.prompts import Part
     from regauge.refine.analysis import FailureMode, Tally
-    from regauge.refine.attempts import Attempt
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted, LoopConfig, LoopState
     from regauge.refine.runs import Run, TrailEvent
@@ -246,7 +245,6 @@ def uncommitted_files(path: Path) -> list[Path]:
 
 
 SCHEMA_VERSION = 1
-_FOUND = frozenset({"accepted", "confirmed"})
 
 
 def result_of(
@@ -273,7 +271,7 @@ def result_of(
     untested = state.stopped_phase == "confirm" and state.look_number == 1
 
     rejected: list[dict[str, Any]] = []
-    for facts in (asdict(entry) for entry in new_attempts if entry.result not in _FOUND):
+    for facts in (asdict(entry) for entry in new_attempts if entry.result != "accepted"):
         facts["added"], facts["removed"] = facts.pop("added_text"), facts.pop("removed_text")
         rejected.append(facts)
 
@@ -366,6 +364,7 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
         "rationale": accepted.edit.rationale,
         "added": added_text,
         "removed": removed_text,
+        "attempt": asdict(Attempt.from_texts(before, accepted.text, accepted.mode.key, "accepted")),
         "calls": sum(state.tally.trials(accepted.text.digest, case) for case in cases),
         "chosen_by": {
             "before": asdict(accepted.before),

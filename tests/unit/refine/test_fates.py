@@ -1,4 +1,4 @@
-"""What became of edits, and which strategy comes first for it."""
+"""What became of edits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from regauge.cli.refine import command
 from regauge.errors import PromptError
-from regauge.refine.attempts import EditResultTable, edit_results, strategy_prior
+from regauge.refine.attempts import EditResultTable, edit_results
 from regauge.refine.loop._state import RevisionDecision, Spending
 from regauge.refine.runs import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
@@ -55,22 +55,6 @@ def test_an_edit_that_breaks_another_check_is_refuted():
     assert fates(here)["- Answer in jason."] == "refuted"
 
 
-def test_strategies_that_were_kept_come_first_among_candidates_that_look_alike():
-    lines = ("- Bees answer JSON.", "- Cats answer JSON.", "- Dogs answer JSON.")
-    known = [{"strategy": lines[2], "result": "kept"}, {"strategy": lines[0], "result": "refuted"}]
-    prior = strategy_prior(known)
-    assert prior == {lines[0]: 0.3333, lines[2]: 0.6667}
-
-    def order(**changes) -> list[str]:
-        here = world(without("json"), propose=lambda *_: edits(*lines), **changes)
-        here.run()
-        first = next(one for one in here.states if one.phase == "screen")
-        return [candidate.edit.strategy for candidate in first.candidates]
-
-    assert order() == list(lines)
-    assert order(prior=prior) == [lines[2], lines[1], lines[0]]
-
-
 def test_a_table_counts_every_fate_of_every_kind():
     entries = [
         {"ops": "insert", "result": "kept"},
@@ -83,8 +67,8 @@ def test_a_table_counts_every_fate_of_every_kind():
 
     assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
     assert table.fates == ("kept", "refuted", "guarded")
-    assert (table.share_kept("insert"), table.prior("insert")) == (1, 2 / 3)
-    assert (table.share_kept("nothing"), table.prior("nothing")) == (None, 1 / 2)
+    assert table.share_kept("insert") == 1
+    assert table.share_kept("nothing") is None
 
 
 def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
@@ -112,7 +96,6 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
             "refuted": 1,
             "measured": 3,
             "share_kept": 0.6667,
-            "prior": 0.6,
         }
     }
     with pytest.raises(PromptError, match="there is no prompt 'q'"):

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.attempts import NO_PRIOR, Attempt, edit_facts
+from regauge.refine.attempts import Attempt, edit_facts
 from regauge.refine.edits import (
     Edit,
     EditError,
@@ -95,7 +95,6 @@ def candidates_of(
             count_lost_words(state.text, after),
             -relevance,
             -pool.agreement[shape],
-            -state.config.prior.get(edit.strategy, NO_PRIOR),
         )
         ranked_pairs.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
     ranked_pairs.sort(key=lambda entry: entry[0])

@@ -46,6 +46,7 @@ from regauge.refine.loop._plan import (
     diagnose_train,
     fix_calls,
     floor_calls,
+    gate_phase,
     measure_goals,
     note_goals,
     plan_trials,
@@ -55,7 +56,6 @@ from regauge.refine.loop._plan import (
     trials_for,
     unclear_cases,
     underpowered_text,
-    verification_phase,
 )
 from regauge.refine.loop._state import Ablation, Accepted, Candidate, Stop, Trials
 from regauge.statements import content_words, delete
@@ -261,8 +261,7 @@ def nothing_left(state: LoopState, *, worked: bool = False) -> LoopState:
 
 def verify(state: LoopState, ending: StopReason | None = None) -> LoopState:
     """Begin or continue the verification of accepted edits; the search is over."""
-    phase = verification_phase(state)
-    return replace(state, phase=phase, ending=ending or state.ending)
+    return replace(state, phase=gate_phase(state), ending=ending or state.ending)
 
 
 def enter_proposer(state: LoopState) -> LoopState:

@@ -10,7 +10,7 @@ from pydantic import PlainSerializer, PlainValidator
 from regauge.gate import NO_TRIALS, REVISION_FIRST
 from regauge.refine.analysis import Outcome, Tally
 from regauge.refine.attempts import Memory
-from regauge.refine.edits import Edit
+from regauge.refine.edits import Edit, PromptText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from regauge.refine._policy import AcceptancePolicy, RefinePolicy
     from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.attempts import AttemptResult
-    from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
     from regauge.refine.loop._plan import Goal
 
@@ -29,7 +28,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 Phase = Literal[
     "probe", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
-    "confirm", "simplify", "holdout", "suite", "fresh", "settle", "stopped",
+    "confirm", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 
@@ -73,8 +72,6 @@ NoteEvent = Literal[
     "confirmed",
     "refuted",
     "undecided",
-    "kept",  # an earlier edit is still needed
-    "simplified",  # an earlier edit is needed no longer
     "suite-accept",
     "suite-reject",
     "suite-undecided",
@@ -387,7 +384,6 @@ class LoopConfig:
         proposers: The cheapest first; `critics` are those that call a model.
         first_trial: The number of the first trial of a changed text. Smaller numbers belong to the
             gate, so that no trial both selects and verifies a revision.
-        prior: The share of kept edits in earlier runs, by strategy.
         fix_flaky: Whether an edit may be accepted for a lower variance of a flaky check.
         holdout_looks_before: The decisions on held-out cases in earlier runs.
         feedback: The amount of human feedback, in words; for reports only.
@@ -405,7 +401,6 @@ class LoopConfig:
     proposers: tuple[str, ...] = ("rules",)
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
-    prior: Mapping[str, float] = field(default_factory=dict[str, float])
     fix_flaky: bool = False
     holdout_looks_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()

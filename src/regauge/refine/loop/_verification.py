@@ -19,13 +19,11 @@ from regauge.refine.loop._plan import (
     calls_wanted,
     can_settle,
     describe_goals,
-    gate_phase,
     holdout_look,
     measure_goals,
     note_goals,
     settling_key,
     suite_calls,
-    without,
 )
 from regauge.refine.loop._search import accept_best, diagnosed, stop, verify
 from regauge.refine.loop._state import EditBisection
@@ -131,41 +129,12 @@ def _log_odds(rate: float) -> float:
     return math.log(rate / (1 - rate))
 
 
-# An edit whose removal costs a check this much is needed.
-_NEEDED = 0.12
-
-
-def after_simplify(state: LoopState) -> LoopState:
-    """Remove an edit that a later one has made needless."""
-    leaner = without(state)
-    assert leaner is not None
-    index, text = leaner
-    edit = state.accepted[index]
-    check, cases = edit.mode.check, edit.mode.cases
-    without_edit = state.tally.count_over(text.digest, cases, check)
-    with_edit = state.tally.count_over(state.text.digest, cases, check)
-    is_needed = without_edit.rate < with_edit.rate - _NEEDED
-    state = state.note(
-        "kept" if is_needed else "simplified",
-        f"without {edit.edit.strategy}: {check} passes {without_edit} (with it {with_edit})",
-        text.digest,
-        edit_facts(edit.edit),
-    )
-    if is_needed:
-        return verify(add_attempt(state, text, "the edit is needed", "confirmed"))
-    rest = (*state.accepted[:index], *state.accepted[index + 1 :])
-    rest = (*rest[:-1], replace(rest[-1], text=text))
-    return verify(replace(state, accepted=rest, text=text))
-
-
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # Fewer trials of held-out cases are no evidence.
 _HOLDOUT_TRIALS = 4
 
 
-def after_limit(  # noqa: PLR0911 - one per phase
-    state: LoopState, reason: StopReason, calls: int = 0
-) -> LoopState:
+def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopState:
     """Verify the accepted edits, or stop, at a limit."""
     text, remaining = _LIMITS[reason], calls_left(state)
     if reason == "calls" and 0 < remaining < calls:
@@ -177,8 +146,6 @@ def after_limit(  # noqa: PLR0911 - one per phase
     match state.phase:
         case "settle":
             return after_settle(state)
-        case "simplify" if reason != "holdout-looks":
-            return replace(state, phase=gate_phase(state))
         case "fresh" if has_sure_edits and remaining >= suite_calls(state.config):
             reason_text = "too few trials are left"
             return _roll_back(state, "undecided", reason_text, state.doubtful_texts)
