@@ -319,9 +319,9 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         return
     echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
     for grouping, table in tables.items():
-        lines = [[_GROUPINGS[grouping], *table.fates]]
+        lines = [[_GROUPINGS[grouping], *table.results]]
         for kind, counts in table.counts.items():
-            lines.append([kind, *(str(counts.get(fate, 0) or "") for fate in table.fates)])
+            lines.append([kind, *(str(counts.get(result, 0) or "") for result in table.results)])
         echo()
         for number, line in enumerate(table_lines(lines, counts=True)):
             echo(line, bold=number == 0)

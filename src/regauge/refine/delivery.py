@@ -316,9 +316,7 @@ def result_of(
         "criteria": criteria_of(state, with_revision=has_revision),
         "rejected": rejected,
         "sentences": [asdict(bearing) for bearing in state.ablations],
-        "edits": edit_results(
-            decisions, [accepted.edit for accepted in state.accepted], has_proposal=has_revision
-        ),
+        "edits": edit_results(new_attempts, has_proposal=has_revision),
         "unreadable": texts_of("unreadable"),
         "people": _people(subject, state.config),
         "warnings": began.get("warnings", []),
@@ -364,7 +362,9 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
         "rationale": accepted.edit.rationale,
         "added": added_text,
         "removed": removed_text,
-        "attempt": asdict(Attempt.from_texts(before, accepted.text, accepted.mode.key, "accepted")),
+        "attempt": asdict(
+            Attempt.from_edit(accepted.edit, before, accepted.text, accepted.mode.key, "accepted")
+        ),
         "calls": sum(state.tally.trials(accepted.text.digest, case) for case in cases),
         "chosen_by": {
             "before": asdict(accepted.before),

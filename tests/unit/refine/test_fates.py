@@ -12,7 +12,6 @@ from regauge.cli.refine import command
 from regauge.errors import PromptError
 from regauge.refine.attempts import EditResultTable, edit_results
 from regauge.refine.loop._state import RevisionDecision, Spending
-from regauge.refine.runs import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
 REFUSAL = RevisionDecision(
@@ -23,9 +22,7 @@ REFUSAL = RevisionDecision(
 def fates(here) -> dict[str, str]:
     """By the line that an edit adds."""
     state = here.run()
-    decisions = [decision for one in here.states for decision in decisions_of(one)]
-    accepted = [one.edit for one in state.accepted]
-    found = edit_results(decisions, accepted, has_proposal=state.stop.proposal)
+    found = edit_results(state.memory.attempts, has_proposal=state.stop.proposal)
     assert {op for entry in found for op in entry["ops"].split("+")} <= {
         "insert",
         "replace",
@@ -44,7 +41,7 @@ def test_each_edit_ends_in_one_fate():
     assert fates(here) == {fluff: "screened-out", leak: "guarded", JSON: "kept"}
 
     refused = world(without("json"), says=REFUSAL, propose=lambda *_: edits(JSON))
-    assert fates(refused) == {JSON: "rolled-back"}
+    assert fates(refused) == {JSON: "suite-refused"}
 
 
 def test_an_edit_that_breaks_another_check_is_refuted():
@@ -66,7 +63,7 @@ def test_a_table_counts_every_fate_of_every_kind():
     table = EditResultTable.from_entries(entries, "ops")
 
     assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
-    assert table.fates == ("kept", "refuted", "guarded")
+    assert table.results == ("kept", "refuted", "guarded")
     assert table.share_kept("insert") == 1
     assert table.share_kept("nothing") is None
 

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.attempts import Attempt, edit_facts
+from regauge.refine.attempts import Attempt
 from regauge.refine.edits import (
     Edit,
     EditError,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopState, Place
+    from regauge.refine.loop._state import Accepted, LoopState, Place
     from regauge.statements import Node, Tree
 
 # The rationale of an edit for a rule that the prompt already has.
@@ -82,7 +82,8 @@ def candidates_of(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
             if not refusal and once:
-                has_guarded, state = True, add_attempt(state, after, objection, "guarded")
+                tried = Candidate(edit=edit, text=after)
+                has_guarded, state = True, add_attempt(state, tried, objection, "guarded")
             continue
         relevance = _relevance(state, edit, after)
         suspicion = state.config.guard.suspicion(state.text, after)
@@ -110,17 +111,22 @@ def candidates_of(
 
 
 def add_attempt(
-    state: LoopState, text: PromptText, detail: str, result: AttemptResult = "refuted"
+    state: LoopState,
+    tried: Candidate | Accepted,
+    detail: str = "",
+    result: AttemptResult = "refuted",
 ) -> LoopState:
-    """The state with the result of an edit in its memory."""
+    """The state with the result of an edit in its memory; by default its strategy is the detail."""
     key = state.mode.key if state.open_modes else ""
-    entry = Attempt.from_texts(state.text, text, key, result, detail=detail, cycle=state.cycle)
+    edit, cycle = tried.edit, state.cycle
+    detail = detail or edit.strategy
+    entry = Attempt.from_edit(edit, state.text, tried.text, key, result, detail=detail, cycle=cycle)
     return replace(state, memory=state.memory.with_attempts(entry))
 
 
 def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     """The state with the note on a rejection by a guard."""
-    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, edit_facts(edit))
+    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
 
 
 @dataclass

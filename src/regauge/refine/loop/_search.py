@@ -17,9 +17,9 @@ from regauge.refine.analysis import (
     steadiness_of,
     tail,
 )
-from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import (
     Delete,
+    Edit,
     Insert,
     apply,
     blocks_between,
@@ -372,17 +372,12 @@ def _rank(state: LoopState) -> LoopState:
             "screened",
             f"{candidate.edit.strategy}: {check} passes {score} (before {now})",
             candidate.text.digest,
-            {
-                **edit_facts(candidate.edit),
-                "passed": score.passed,
-                "trials": score.trials,
-                "better": +better,
-            },
+            {"passed": score.passed, "trials": score.trials, "better": +better},
         )
         if better:
             scored.append((score.rate, candidate))
         else:
-            state = add_attempt(state, candidate.text, candidate.edit.strategy, "screened-out")
+            state = add_attempt(state, candidate, result="screened-out")
     if not scored:
         return next_proposer(state)
     top = max(rate for rate, _ in scored)
@@ -423,13 +418,12 @@ def after_confirm(state: LoopState) -> LoopState:
         "effect": effect,
         "look": state.look_number,
         **({} if steady is None else steady.numbers()),
-        **edit_facts(candidate.edit),
     }
     strategy = candidate.edit.strategy
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         state = state.note("refuted", f"{strategy}: {harmed} gets worse", new, numbers)
-        return _drop_first(add_attempt(state, candidate.text, f"{harmed} gets worse"))
+        return _drop_first(add_attempt(state, candidate, f"{harmed} gets worse"))
     if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
         was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
         effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
@@ -440,10 +434,10 @@ def after_confirm(state: LoopState) -> LoopState:
     trials = measured.count_over(new, mode.cases, check).trials
     if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
         state = state.note("refuted", f"{strategy}: no gain", new, numbers)
-        return _drop_first(add_attempt(state, candidate.text, "no gain"))
+        return _drop_first(add_attempt(state, candidate, "no gain"))
     if last:
         state = state.note("undecided", f"{strategy}: too little evidence", new, numbers)
-        state = add_attempt(state, candidate.text, "too little evidence", "undecided")
+        state = add_attempt(state, candidate, "too little evidence", "undecided")
         return _drop_first(state)
     return replace(state, look_number=state.look_number + 1)
 
@@ -519,7 +513,7 @@ def accept_best(state: LoopState) -> LoopState:
         p=best.p,
         effect=best.effect,
     )
-    state = add_attempt(state, best.text, best.edit.strategy, "accepted")
+    state = add_attempt(state, best, result="accepted")
     state = replace(
         state,
         accepted=(*state.accepted, accepted),
@@ -705,7 +699,9 @@ def after_release(state: LoopState) -> LoopState:
         numbers,
     )
     if not helped:
-        state = add_attempt(state, release.text, f"{release.name} is no better", "screened-out")
+        edit = Edit(ops=(), strategy=RESTORE, proposer="rules")
+        tried = Candidate(edit=edit, text=release.text)
+        state = add_attempt(state, tried, f"{release.name} is no better", "screened-out")
         return _next_release(state)
     release_hint = f"{release.name} passes more often: {release.command}"
     return _for_one(replace(state, release_hint=release_hint), helped)

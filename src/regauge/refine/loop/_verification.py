@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
-from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import EditError, merge_changes
 from regauge.refine.loop._candidates import add_attempt
 from regauge.refine.loop._plan import (
@@ -169,7 +168,7 @@ def _keep_passed_edits(state: LoopState, stack: EditBisection, reason: StopReaso
     """Continue with the most edits that the gate accepted, at a limit."""
     for edit in stack.edits[stack.passed :]:
         text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
-        state = state.note("set-aside", text, edit.text.digest, edit_facts(edit.edit))
+        state = state.note("set-aside", text, edit.text.digest)
     first = stack.edits[: stack.passed]
     state = replace(state, bisection=None, accepted=first, text=first[-1].text, look_number=0)
     return judge_fresh(replace(state, rollback_reason=stack.detail, ending=reason))
@@ -338,8 +337,8 @@ def _roll_back(
         if edit.text.digest in texts:
             text_of = f"{edit.edit.strategy} for {edit.mode.key}: {detail}"
             state = replace(state, text=before, open_modes=(edit.mode,))
-            state = add_attempt(state, edit.text, detail, result)
-            state = state.note("rolled-back", text_of, edit.text.digest, edit_facts(edit.edit))
+            state = add_attempt(state, edit, detail, result)
+            state = state.note("rolled-back", text_of, edit.text.digest)
         else:
             with suppress(EditError):  # it changes a rolled-back edit, so it is dropped, too
                 text = merge_changes(before, edit.text, text)
