@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         draw_trials as draw_trials,
         draws_of as draws_of,
         merge_baselines as merge_baselines,
-        recheck_trials as recheck_trials,
         top_up as top_up,
     )
     from regauge.gate._cases import (

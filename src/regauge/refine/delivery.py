@@ -44,8 +44,6 @@ _NOTES = {
     "set-number": "Set the number that {check} requires",
     "set-value": "Correct the statement on {check}",
     "set-unit": "Set the unit that {check} requires",
-    "move-last": "Move what {check} requires to the end",
-    "move": "Move what {check} requires",
     "take-out": "Remove a statement that made {check} fail",
     "remove-unused": "Remove {check}",
     "replace-hindering": "Replace a statement that made {check} fail by what it requires",
@@ -351,7 +349,7 @@ def result_of(
 def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[str, Any]:
     """One accepted edit, with its evidence on independent trials."""
     check, base, new = accepted.mode.check, state.config.base.digest, state.text.digest
-    cases = (*state.config.train, *state.config.holdout)
+    cases = state.config.cases
     gain = gain_of(state.fresh, new, base, cases, check)
     added_text, removed_text = changed_lines(before, accepted.text)
     steadier = fresh_steadiness(state, accepted) if accepted.mode.unsteady else None
@@ -423,7 +421,7 @@ def goals_of(state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
 
 def criteria_of(state: LoopState, *, with_revision: bool) -> list[dict[str, Any]]:
     """The pass rate of all checks of a criterion, before and with the revision."""
-    cases = (*state.config.train, *state.config.holdout)
+    cases = state.config.cases
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
         return _add_up(passed_all(checks, tally.outcomes(text, case)) for case in cases)
@@ -504,7 +502,7 @@ def _suite(state: LoopState, decisions: Sequence[Mapping[str, Any]]) -> dict[str
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not suite_decisions:
         return None
-    cases = (*state.config.train, *state.config.holdout)
+    cases = state.config.cases
     return {
         "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
         "text": suite_decisions[-1]["text"],
@@ -520,7 +518,7 @@ def _variances(state: LoopState) -> dict[str, Any]:
         name: variance_of(
             outcome
             for tally in (state.tally, state.fresh)
-            for case in (*state.config.train, *state.config.holdout)
+            for case in state.config.cases
             for outcome in tally.outcomes(text.digest, case)
         )
         for name, text in texts.items()

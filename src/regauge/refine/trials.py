@@ -542,7 +542,7 @@ async def verify_by_gate(
                 1,
             ),
         )
-        for case in (*state.config.train, *state.config.holdout)
+        for case in state.config.cases
         if (checks := state.tally.checks(state.config.base.digest, [case]))
     ]
     gate = Gate(cases, _without_repairs(policy or GatePolicy()))

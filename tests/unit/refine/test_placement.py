@@ -20,7 +20,7 @@ from regauge.refine.edits import (
     without_losses,
 )
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop._candidates import candidates_of, move_rule
+from regauge.refine.loop._candidates import candidates_of
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -41,19 +41,6 @@ SECTIONS = "Help.\n# Form\n- Be short.\n# Content\n{rules}\n# Input\n{{{{input}}
 
 def prompt(*rules: str) -> PromptText:
     return PromptText.from_contents(SECTIONS.format(rules="\n".join(rules)))
-
-
-def test_a_rule_that_is_not_followed_moves():
-    text = prompt(UTC, LOCAL, JSON)
-    here = world(text, passes=lambda t, case, check: check != "utc" and passes(t, case, check))
-    here.run()
-    state = next(s for s in here.states if s.open_modes and s.mode.check == "utc")
-
-    edits = move_rule(state)
-
-    made = [(edit.strategy, apply(text, edit.ops)) for edit in edits]
-    assert any(kind == "move" and after.lines[3].text == UTC for kind, after in made)
-    assert all(UTC in after.full_text and JSON in after.full_text for _, after in made)
 
 
 UNWATCHED = tuple(f"- Mind the {word}." for word in ("tone", "dates", "names", "links", "units"))

@@ -33,7 +33,7 @@ from regauge.refine.edits import (
 )
 from regauge.refine.loop._plan import current_count, screen_count
 from regauge.refine.loop._state import Candidate
-from regauge.statements import content_words, delete, move, normalise
+from regauge.statements import content_words, delete, normalise
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -57,8 +57,6 @@ _CANDIDATES_MAX = 5
 _WHOLE_MIN = 2
 # The number of changes that a section counts as: it follows all edits of statements.
 _SECTION = 10
-# Each place is a candidate of its own.
-_PLACES_MAX = 3
 
 
 def candidates_of(
@@ -179,34 +177,6 @@ def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
             for variant, variant_text in _elsewhere(state.text, edit, after):
                 pool.entries.setdefault(variant_text.shape, (variant, variant_text))
     return pool, state
-
-
-def move_rule(state: LoopState) -> tuple[Edit, ...]:
-    """The rule after the others of each section, the last section first.
-
-    Only for a rule that the prompt has and that is not followed enough. A part of a line stays in
-    its place.
-    """
-    text, rule = state.text, rule_to_follow(state)
-    if not rule:
-        return ()
-    (index, statement), *other_places = find_rule(text, rule)
-    tree = text.trees[index]
-    parent = tree.parent(statement)
-    has_parts = any(node is not statement for _, node in other_places)
-    if has_parts or statement.kind == "clause" or parent is None:
-        return ()
-    node = parent if parent.kind == "entry" else statement
-    edits: list[Edit] = []
-    places = [home for home in rule_places(text) if home.message == index and home.node is not node]
-    last = places[-1:]
-    for home in (*last, *places[:-1]):
-        if node.start <= home.node.start < node.end:
-            continue
-        after = text.with_content(index, move(tree, node, home.node))
-        strategy = "move-last" if home in last else "move"
-        edits.append(rule_edit(text, after, strategy, _WHY))
-    return tuple(edit for edit in edits[:_PLACES_MAX] if edit.ops)
 
 
 def _elsewhere(

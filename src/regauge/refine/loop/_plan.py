@@ -268,10 +268,7 @@ def calls_wanted(state: LoopState) -> int:
 
     They verify the accepted edits, or finish the current phase.
     """
-    cases_done = sum(
-        state.fresh.trials(state.text.digest, case) > 0
-        for case in (*state.config.train, *state.config.holdout)
-    )
+    cases_done = sum(state.fresh.trials(state.text.digest, case) > 0 for case in state.config.cases)
     suite = suite_calls(state.config) - cost_of_trials(state.config, cases_done)
     later = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
     missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
@@ -295,7 +292,7 @@ def calls_wanted(state: LoopState) -> int:
 
 def suite_calls(config: LoopConfig) -> int:
     """The approximate calls of the gate."""
-    return cost_of_trials(config, len(config.train) + len(config.holdout) + _RERUNS)
+    return cost_of_trials(config, len(config.cases) + _RERUNS)
 
 
 def holdout_look(state: LoopState) -> str:

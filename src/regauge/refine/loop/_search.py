@@ -31,7 +31,6 @@ from regauge.refine.loop._candidates import (
     add_attempt,
     all_suspects,
     candidates_of,
-    move_rule,
     narrow_suspects,
     refuse,
 )
@@ -324,8 +323,7 @@ def after_proposals(state: LoopState, observation: ProposalResult) -> LoopState:
     for text in observation.refused:
         state = state.note("unreadable", text, key)
     search = all_suspects(state)
-    edits = (*observation.edits, *move_rule(state))
-    candidates, state = candidates_of(state, edits)
+    candidates, state = candidates_of(state, observation.edits)
     by_model = state.config.proposers[state.proposer_index] in state.config.critics
     candidates = (*candidates, *([search] if search else []))
     state = replace(

@@ -412,6 +412,11 @@ class LoopConfig:
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
+    def cases(self) -> tuple[str, ...]:
+        """All cases."""
+        return (*self.train, *self.holdout)
+
+    @property
     def tolerated(self) -> Mapping[str, float]:
         """The failure rate of each check that is not worth an edit.
 

@@ -213,7 +213,7 @@ def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDe
 
     The test of an edit calls only the LLM judge of its own check, so the others are compared here.
     """
-    cases, test = (*state.config.train, *state.config.holdout), state.test
+    cases, test = state.config.cases, state.test
     tally = Tally({**state.tally.counted_outcomes, **state.fresh.counted_outcomes})
     for check in state.config.judging if observation.decision == "accept" else ():
         p = p_worse(tally, state.text.digest, state.config.base.digest, cases, check)
@@ -299,7 +299,7 @@ def judge_fresh(state: LoopState) -> LoopState:
 def _accept(state: LoopState) -> LoopState:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
-    text = f"the gate accepts all {len(state.config.train) + len(state.config.holdout)} cases"
+    text = f"the gate accepts all {len(state.config.cases)} cases"
     if state.config.holdout:
         before, after = (
             sum((tally.case_count(text.digest, case) for case in state.config.holdout), NO_TRIALS)
