@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         moved_settings as moved_settings,
     )
     from regauge.gate._base import (
-        Base as Base,
+        SuiteBase as SuiteBase,
         check_locks as check_locks,
         compare_with_base as compare_with_base,
     )
@@ -121,7 +121,6 @@ if TYPE_CHECKING:
         Comparison as Comparison,
         FinalDecision as FinalDecision,
         GateResult as GateResult,
-        SuiteBase as SuiteBase,
         bill_trials as bill_trials,
         cause_of_case as cause_of_case,
         collect_compared_cases as collect_compared_cases,
