@@ -84,24 +84,6 @@ def test_a_rule_that_is_added_has_other_places():
     assert [candidate.edit.strategy for candidate in kept] == ["rewrite", "add-rule"]
 
 
-def test_of_edits_that_help_the_one_that_leaves_fewest_failures_is_accepted():
-    half = "- JSON."  # the shorter one, which is tested first
-
-    def ok(text, case, check):
-        if check == "json" and half in text:
-            return case not in TRAIN[5:]
-        return passes(text, case, check)
-
-    here = world(without("json"), propose=lambda *_: [adding(half), adding(JSON, SHORT)], passes=ok)
-
-    state = here.run()
-
-    assert here.events[:7].count("confirmed") == 2
-    assert state.stop.reason == "goal-met"
-    assert half not in state.text.full_text
-    assert JSON in state.text.full_text
-
-
 def test_a_definition_of_many_entries_is_tried_as_a_whole_although_it_has_many_parts():
     entries = [
         f"  - JSON of every {word} in the answer"

@@ -387,7 +387,7 @@ def _rank(state: LoopState) -> LoopState:
 
     best = sorted(scored, key=order)[: state.test.tested_max]
     candidates = tuple(candidate for _, candidate in best)
-    return begin_test(replace(state, candidates=candidates, confirmed_candidates=()))
+    return begin_test(replace(state, candidates=candidates))
 
 
 def begin_test(state: LoopState) -> LoopState:
@@ -427,7 +427,7 @@ def after_confirm(state: LoopState) -> LoopState:
         effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         effect_text = effect_text if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
-        return _confirm(state, replace(candidate, p=p, effect=effect))
+        return accept_edit(state, candidate, p=p, effect=effect)
     measured = paired if mode.unsteady else tally
     trials = measured.count_over(new, mode.cases, check).trials
     if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
@@ -472,53 +472,30 @@ def _find_harm(state: LoopState, new: str) -> tuple[str, bool]:
 
 def _drop_first(state: LoopState) -> LoopState:
     state = replace(state, candidates=state.candidates[1:])
-    if state.candidates:
-        return begin_test(state)
-    return accept_best(state) if state.confirmed_candidates else next_proposer(state)
+    return begin_test(state) if state.candidates else next_proposer(state)
 
 
-def _confirm(state: LoopState, candidate: Candidate) -> LoopState:
-    """Accept a candidate that leaves no failures; compare others first."""
-    state = replace(
-        state,
-        confirmed_candidates=(*state.confirmed_candidates, candidate),
-        candidates=state.candidates[1:],
-    )
-    score = state.tally.count_over(candidate.text.digest, state.mode.cases, state.mode.check)
-    test = state.test
-    leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
-    leaves = leaves and not state.mode.unsteady
-    return begin_test(state) if leaves and state.candidates else accept_best(state)
-
-
-def accept_best(state: LoopState) -> LoopState:
-    """Accept the confirmed candidate that passes most often, and diagnose its text."""
+def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: float) -> LoopState:
+    """Accept an edit that passed its test, and diagnose the text with it."""
     mode = state.mode
-
-    def rate(candidate: Candidate) -> float:
-        score = state.tally.count_over(candidate.text.digest, mode.cases, mode.check)
-        return (score.passed + 1) / (score.trials + 2)
-
-    best = max(state.confirmed_candidates, key=rate)
     # Cases that were chosen because they failed now and then do so less often later on.
     tally = state.paired if mode.unsteady else state.tally
     accepted = Accepted(
-        edit=best.edit,
+        edit=candidate.edit,
         mode=mode,
-        text=best.text,
+        text=candidate.text,
         before=tally.count_over(state.text.digest, mode.cases, mode.check),
-        after=tally.count_over(best.text.digest, mode.cases, mode.check),
-        p=best.p,
-        effect=best.effect,
+        after=tally.count_over(candidate.text.digest, mode.cases, mode.check),
+        p=p,
+        effect=effect,
     )
-    state = add_attempt(state, best, result="accepted")
+    state = add_attempt(state, candidate, result="accepted")
     state = replace(
         state,
         accepted=(*state.accepted, accepted),
-        text=best.text,
-        memory=state.memory.with_incumbent(best.text),
+        text=candidate.text,
+        memory=state.memory.with_incumbent(candidate.text),
         candidates=(),
-        confirmed_candidates=(),
         idle=0,
     )
     if state.cycle >= state.config.policy.limits.cycles:
@@ -762,11 +739,7 @@ def _test_release(state: LoopState, units: Sequence[Sequence[Op]]) -> LoopState:
     state = _end_release(state)
     candidate = Candidate(edit=edit, text=text)
     # The proposers follow from the first one on if the test fails.
-    return begin_test(
-        replace(
-            state, candidates=(candidate,), confirmed_candidates=(), proposer_index=-1, novel=True
-        )
-    )
+    return begin_test(replace(state, candidates=(candidate,), proposer_index=-1, novel=True))
 
 
 def _next_release(state: LoopState) -> LoopState:

@@ -122,13 +122,10 @@ class Candidate:
         suspicion: A possible problem by its words; the edit then needs more evidence.
         suspects: The statements that its text leaves out, to find a hindering one; such a text is
             never proposed.
-        p: The p-value after its test; `effect` is the mean gain.
     """
 
     edit: Edit
     text: PromptText
-    p: float = 1.0
-    effect: float = 0.0
     suspicion: str = ""
     suspects: tuple[Place, ...] = ()
 
@@ -139,6 +136,7 @@ class Accepted:
 
     Attributes:
         text: The prompt with this edit and those before it.
+        p: The p-value of its test; `effect` is the mean gain.
     """
 
     edit: Edit
@@ -442,7 +440,6 @@ class LoopState:
         paired: Trials of a test that selected neither its cases nor its edit.
         steadied: The flaky checks that ran again, by the keys of their failure modes.
         open_modes: The remaining failure modes of this cycle; the first is the current one.
-        confirmed_candidates: Candidates that passed their test and leave failures.
         proposer_index: The number of the current proposer.
         novel: Whether any proposal of this cycle was new.
         look_number: The number of the look at the current evidence, from 1.
@@ -481,7 +478,6 @@ class LoopState:
     questions: tuple[tuple[FailureMode, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
-    confirmed_candidates: tuple[Candidate, ...] = ()
     proposer_index: int = 0
     novel: bool = False
     look_number: int = 0

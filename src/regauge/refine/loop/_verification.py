@@ -24,7 +24,7 @@ from regauge.refine.loop._plan import (
     settling_key,
     suite_calls,
 )
-from regauge.refine.loop._search import accept_best, diagnosed, stop, verify
+from regauge.refine.loop._search import diagnosed, stop, verify
 from regauge.refine.loop._state import EditBisection
 from regauge.wording import plural
 
@@ -148,9 +148,6 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
         case "fresh" if has_sure_edits and remaining >= suite_calls(state.config):
             reason_text = "too few trials are left"
             return _roll_back(state, "undecided", reason_text, state.doubtful_texts)
-        case "confirm" if state.confirmed_candidates:
-            state = accept_best(replace(state, candidates=()))
-            return state if state.stop else verify(state, reason)
         case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
             return verify(state, reason)
         case _:
