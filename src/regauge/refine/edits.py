@@ -533,12 +533,17 @@ def without_losses(before: PromptText, after: PromptText) -> PromptText:
 
 
 def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
-    """Texts with one of several changes each, without mere losses."""
+    """Texts with one of several changes each, or only with what it adds; without mere losses."""
     pairs = comparisons(before, after)
     units = _units(pairs)
     for unit in units:
         if len(units) > 1 and not _only_removes(unit):
             yield _compose(before, pairs, unit)
+        if any(change.was and change.was.kind == "clause" for _, change in unit):
+            continue  # a sentence that was written again is one change
+        added_changes = [entry for entry in unit if entry[1].kind == "added"]
+        if 0 < len(added_changes) < len(unit):
+            yield _compose(before, pairs, added_changes)
 
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:

@@ -540,28 +540,6 @@ def _values(answer: str) -> list[str]:
     return [v.strip(_MARKS) for v in strings if 1 < len(v.split()) <= _VALUE_WORDS]
 
 
-_LABEL = re.compile(r"[*_`'\"]*([^\W\d_][\w-]*(?: [\w-]+){0,2})[*_`'\"]*:[*_]*\s+\S")
-# Entries that begin so define nothing, and a list may have many of them.
-_NO_LABELS = frozenset({"answer", "example", "for example", "input", "note", "output"})
-
-
-def explained_twice(text: PromptText) -> list[str]:
-    """The words that one list explains more than once, in other words."""
-    explained: dict[tuple[int, str], dict[str, str]] = {}
-    for tree in text.trees:
-        for entry in tree.nodes("entry"):
-            first_line = tree.text_of(entry).split("\n", 1)[0].strip()
-            match = _LABEL.match(first_line.lstrip("-*+•0123456789.) "))
-            if match and match[1].casefold() not in _NO_LABELS:
-                key = (id(tree.parent(entry)), match[1].casefold())
-                explained.setdefault(key, {})[normalise(first_line)] = first_line
-    return [
-        f"{label!r} is explained twice: {' and '.join(map(repr, lines.values()))}"
-        for (_, label), lines in explained.items()
-        if len(lines) > 1
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSection:
     """A section that may be replaced, with its current place.
@@ -823,7 +801,6 @@ def text_warnings(text: PromptText) -> list[str]:
         if _contradicts(first, other)
         and len(content_words(first) & content_words(other)) >= _PLAINLY
     ]
-    warnings += explained_twice(text)
     if instructions and not guess_language("\n".join(instructions)):
         warnings.append("its language is unknown here, so contradictions in it were not looked for")
     return warnings
