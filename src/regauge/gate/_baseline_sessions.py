@@ -398,8 +398,7 @@ def draw_trials(
 ) -> list[SuiteTrials]:
     """Run the trials of suites, round by round; unmeasured ones are listed and do not count.
 
-    Trials of a session are the baseline's. Those of a re-check have the numbers of a gate's trials
-    of the base, which no baseline contains.
+    Trials of a re-check have the numbers of a gate, so no baseline contains them.
 
     Args:
         suites: Evals with the trials of a session, or with a complete baseline to re-check.

@@ -375,9 +375,9 @@ def baseline_text(baseline: Baseline) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
         "prompt": baseline.prompt,
-        "baselines": _documents((stored, "") for stored in baseline.baselines),
-        "previous": _documents((stored, "") for stored in baseline.previous),
-        **_filled(anchors=anchors),
+        "baselines": _documents((stored_baseline, "") for stored_baseline in baseline.baselines),
+        "previous": _documents((stored_baseline, "") for stored_baseline in baseline.previous),
+        **_nonempty(anchors=anchors),
     }
     return f"{_nested_text(document)}\n"
 
@@ -417,10 +417,10 @@ def plain_scores(count: Count) -> tuple[float, ...]:
 
 
 def _documents(baselines: Iterable[tuple[StoredBaseline, str]]) -> list[JSON]:
-    ordered = sorted(
+    sorted_baselines = sorted(
         baselines, key=lambda entry: (entry[0].key.dataset, entry[0].key.model, str(entry[0]))
     )
-    return [_stored_document(*entry) for entry in ordered]
+    return [_stored_document(*entry) for entry in sorted_baselines]
 
 
 def _stored_document(baseline: StoredBaseline, drawn_for: str) -> dict[str, JSON]:
@@ -428,17 +428,17 @@ def _stored_document(baseline: StoredBaseline, drawn_for: str) -> dict[str, JSON
     return {
         "prompt_digest": key.prompt,
         "version": baseline.version,
-        **_filled(drawn_for=drawn_for),
+        **_nonempty(drawn_for=drawn_for),
         "model": key.model,
         "parameters": json.loads(json.dumps(dict(key.parameters), sort_keys=True)),
         "dataset": key.dataset,
         "judges": dict(sorted(key.judges.items())),
-        **_filled(rules=dict(sorted(key.rules.items())), audit_digest=baseline.audit_digest),
+        **_nonempty(rules=dict(sorted(key.rules.items())), audit_digest=baseline.audit_digest),
         "sessions": [
             {
                 "id": session.id,
                 "trials": ranges_text(range(session.first, session.last + 1)),
-                **_filled(models=[*session.models]),
+                **_nonempty(models=[*session.models]),
             }
             for session in baseline.sessions
         ],
@@ -454,10 +454,10 @@ def _case_document(case: StoredTrials) -> dict[str, JSON]:
         "passed": case.passed,
         "numbers": ranges_text(case.numbers),
         "outputs": [*case.output_digests],
-        **_filled(
+        **_nonempty(
             silent=case.silent,
-            failed=_filled(**{name: count.failed for name, count in checks}),
-            abstained=_filled(**{name: trials - count.trials for name, count in checks}),
+            failed=_nonempty(**{name: count.failed for name, count in checks}),
+            abstained=_nonempty(**{name: trials - count.trials for name, count in checks}),
             scores={
                 name: [*scores]
                 for name, count in checks
@@ -467,7 +467,7 @@ def _case_document(case: StoredTrials) -> dict[str, JSON]:
     }
 
 
-def _filled(**values: JSON) -> dict[str, JSON]:
+def _nonempty(**values: JSON) -> dict[str, JSON]:
     """The values that are neither empty nor zero."""
     return {name: value for name, value in values.items() if value}
 

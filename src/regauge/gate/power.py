@@ -536,7 +536,7 @@ class _Runs:
         rows: IntArray,
         columns: IntArray,
         policy: SuitePolicy | NetPolicy,
-        looks: int,
+        look_count: int,
         judge: Callable[[int, IntArray, list[Pairs]], tuple[BoolArray, BoolArray]],
     ) -> tuple[BoolArray, BoolArray]:
         """The runs, among some, that reject, and those that go on behind the base.
@@ -549,7 +549,7 @@ class _Runs:
         behind = np.zeros_like(rejected)
         open_rows, rounds = np.arange(rows.size), list[Pairs]()
         first = int(self._first[columns[0]])
-        for number in range(looks):
+        for number in range(look_count):
             pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
             round_number = 2 * _ROUNDS_OF_CASES + number
             rounds.append(self._pairs(round_number, rows[open_rows], columns, pairs))

@@ -80,8 +80,8 @@ def candidates_of(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
             if not refusal and once:
-                tried = Candidate(edit=edit, text=after)
-                has_guarded, state = True, add_attempt(state, tried, objection, "guarded")
+                candidate = Candidate(edit=edit, text=after)
+                has_guarded, state = True, add_attempt(state, candidate, objection, "guarded")
             continue
         relevance = _relevance(state, edit, after)
         is_section = isinstance(edit.ops[0], ReplaceSection)
@@ -108,15 +108,22 @@ def candidates_of(
 
 def add_attempt(
     state: LoopState,
-    tried: Candidate | Accepted,
+    attempted: Candidate | Accepted,
     detail: str = "",
     result: AttemptResult = "refuted",
 ) -> LoopState:
     """The state with the result of an edit in its memory; by default its strategy is the detail."""
     key = state.mode.key if state.open_modes else ""
-    edit, cycle = tried.edit, state.cycle
-    detail = detail or edit.strategy
-    entry = Attempt.from_edit(edit, state.text, tried.text, key, result, detail=detail, cycle=cycle)
+    edit = attempted.edit
+    entry = Attempt.from_edit(
+        edit,
+        state.text,
+        attempted.text,
+        key,
+        result,
+        detail=detail or edit.strategy,
+        cycle=state.cycle,
+    )
     return replace(state, memory=state.memory.with_attempts(entry))
 
 

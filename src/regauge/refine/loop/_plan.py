@@ -226,6 +226,11 @@ def calls_left(state: LoopState) -> int:
     return calls_max(state) - state.spending.total
 
 
+def model_calls_left(state: LoopState) -> int:
+    """The number of remaining calls of the refiner model."""
+    return max(0, state.config.policy.limits.model_calls - state.spending.model_calls)
+
+
 def cost_of_trials(config: LoopConfig, trials: int, check: str | None = None) -> int:
     """The approximate calls of some trials, with those of LLM judges."""
     judging = config.judging

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from regauge.criteria import CRITERIA
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Check,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import (
         CritiqueResult,
         LoopState,
+        Numbers,
         ProbeResult,
         ProposalResult,
         Release,
@@ -415,11 +415,9 @@ def after_confirm(state: LoopState) -> LoopState:
         "look": state.look_number,
         **({} if steady is None else steady.numbers()),
     }
-    strategy = candidate.edit.strategy
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
-        state = state.note("refuted", f"{strategy}: {harmed} gets worse", new, numbers)
-        return _drop_first(add_attempt(state, candidate, f"{harmed} gets worse"))
+        return _drop(state, f"{harmed} gets worse", numbers)
     if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
         was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
         effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
@@ -429,46 +427,41 @@ def after_confirm(state: LoopState) -> LoopState:
     measured = paired if mode.unsteady else tally
     trials = measured.count_over(new, mode.cases, check).trials
     if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
-        state = state.note("refuted", f"{strategy}: no gain", new, numbers)
-        return _drop_first(add_attempt(state, candidate, "no gain"))
+        return _drop(state, "no gain", numbers)
     if last:
-        state = state.note("undecided", f"{strategy}: too little evidence", new, numbers)
-        state = add_attempt(state, candidate, "too little evidence", "undecided")
-        return _drop_first(state)
+        return _drop(state, "too little evidence", numbers, "undecided")
     return replace(state, look_number=state.look_number + 1)
 
 
 def _find_harm(state: LoopState, new: str) -> tuple[str, bool]:
-    """The check or criterion that a text fails more often, and whether that is certain.
+    """The check that a text fails more often, and whether that is certain.
 
     One of many checks is often worse by chance: more trials decide, unless it is much worse.
     """
-    tally, old, test = state.tally, state.text.digest, state.test
-    other_checks = [
-        name for name in tally.checks(old, state.config.train) if name != state.mode.check
-    ]
-    groups = {name: [name] for name in other_checks}
-    criteria = {
-        name: state.config.checks[name].criterion
-        for name in other_checks
-        if name in state.config.checks
+    tally, old, test, train = state.tally, state.text.digest, state.test, state.config.train
+    p_values = {
+        name: p_worse(tally, new, old, train, name)
+        for name in tally.checks(old, train)
+        if name != state.mode.check
     }
-    for criterion in CRITERIA:
-        checks = [name for name, criterion_of in criteria.items() if criterion_of == criterion]
-        if len(checks) > 1:
-            groups[f"{criterion} as a whole"] = checks
-    candidates = {
-        name: p_worse(tally, new, old, state.config.train, *checks)
-        for name, checks in groups.items()
-    }
-    name = min(candidates, key=lambda name: candidates[name], default="")
+    name = min(p_values, key=p_values.__getitem__, default="")
     bound = test.harm_p / test.looks_max
-    if not name or candidates[name] > bound:
+    if not name or p_values[name] > bound:
         return "", False
-    return name, candidates[name] <= bound / len(candidates)
+    return name, p_values[name] <= bound / len(p_values)
 
 
-def _drop_first(state: LoopState) -> LoopState:
+def _drop(
+    state: LoopState,
+    detail: str,
+    numbers: Numbers,
+    result: Literal["refuted", "undecided"] = "refuted",
+) -> LoopState:
+    """Continue without the first candidate."""
+    candidate = state.candidates[0]
+    text = f"{candidate.edit.strategy}: {detail}"
+    state = state.note(result, text, candidate.text.digest, numbers)
+    state = add_attempt(state, candidate, detail, result)
     state = replace(state, candidates=state.candidates[1:])
     return begin_test(state) if state.candidates else next_proposer(state)
 
@@ -673,8 +666,8 @@ def after_release(state: LoopState) -> LoopState:
     )
     if not helped:
         edit = Edit(ops=(), strategy=RESTORE, proposer="rules")
-        tried = Candidate(edit=edit, text=release.text)
-        state = add_attempt(state, tried, f"{release.name} is no better", "screened-out")
+        candidate = Candidate(edit=edit, text=release.text)
+        state = add_attempt(state, candidate, f"{release.name} is no better", "screened-out")
         return _next_release(state)
     release_hint = f"{release.name} passes more often: {release.command}"
     return _for_one(replace(state, release_hint=release_hint), helped)
