@@ -7,8 +7,7 @@ the end is the prompt without that one statement, tested as any other edit.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.refine.attempts import Attempt
@@ -67,10 +66,10 @@ def candidates_of(
     Each self-contained change of an edit is also a candidate of its own. So a useful change comes
     without its surroundings.
     """
-    pool, state = _pool(state, edits)
+    pool, wholes, state = _pool(state, edits)
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     has_guarded = False
-    for shape, (edit, after) in pool.entries.items():
+    for shape, (edit, after) in pool.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
         objection = refusal or state.config.guard.objection(edit, state.text, after)
         if objection:
@@ -87,17 +86,15 @@ def candidates_of(
         is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
-            not pool.agreement[shape],
             _SECTION if is_section else len(units_of(state.text, after)),
             count_lost_words(state.text, after),
             -relevance,
-            -pool.agreement[shape],
         )
         ranked_pairs.append((rank, Candidate(edit=edit, text=after)))
     ranked_pairs.sort(key=lambda entry: entry[0])
     candidates = [candidate for _, candidate in ranked_pairs]
     # A definition of many entries may help only as a whole, and its parts may be many.
-    complete = [candidate for candidate in candidates if candidate.text.shape in pool.complete][
+    complete = [candidate for candidate in candidates if candidate.text.shape in wholes][
         :_WHOLE_MIN
     ]
     partial = [candidate for candidate in candidates if candidate not in complete]
@@ -132,29 +129,11 @@ def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
 
 
-@dataclass
-class _Pool:
-    """Candidates by the shape of their text.
-
-    Attributes:
-        complete: The shapes of proposals with all of their changes.
-        agreement: The number of proposals with a shape; 0 for a rule moved to another section.
-    """
-
-    entries: dict[str, tuple[Edit, PromptText]] = field(
-        default_factory=dict[str, "tuple[Edit, PromptText]"]
-    )
-    complete: set[str] = field(default_factory=set[str])
-    agreement: Counter[str] = field(default_factory=Counter[str])
-
-    def add(self, edit: Edit, after: PromptText) -> None:
-        self.entries.setdefault(after.shape, (edit, after))
-        self.agreement[after.shape] += 1
-
-
-def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
-    """The candidates of proposals, complete and in parts."""
-    pool = _Pool()
+def _pool(
+    state: LoopState, edits: Sequence[Edit]
+) -> tuple[dict[str, tuple[Edit, PromptText]], set[str], LoopState]:
+    """The candidates of proposals and their parts by shape, and the shapes of whole proposals."""
+    pool: dict[str, tuple[Edit, PromptText]] = {}
     wholes: list[tuple[Edit, PromptText]] = []
     waiting = list(edits)
     for edit in waiting:
@@ -173,15 +152,14 @@ def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
         after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
-            pool.add(edit_between(edit, state.text, part), part)
+            pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
     for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
-        pool.add(edit, after)
-        pool.complete.add(after.shape)
-    for edit, after in list(pool.entries.values()):
+        pool.setdefault(after.shape, (edit, after))
+    for edit, after in list(pool.values()):
         if _relevance(state, edit, after):
             for variant, variant_text in _elsewhere(state.text, edit, after):
-                pool.entries.setdefault(variant_text.shape, (variant, variant_text))
-    return pool, state
+                pool.setdefault(variant_text.shape, (variant, variant_text))
+    return pool, {after.shape for _, after in wholes}, state
 
 
 def _elsewhere(
