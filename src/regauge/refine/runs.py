@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
@@ -42,13 +42,8 @@ def _adapters() -> Mapping[str, TypeAdapter[Observation]]:
 def observation_to_json(observation: Observation) -> dict[str, JSON]:
     """A document for `observation_from_json`, without default values."""
     kind = type(observation).__name__
-    document = _adapters()[kind].dump_python(observation, mode="json")
-    words = {
-        field.name: document[field.name]
-        for field in fields(observation)
-        if getattr(observation, field.name) != field.default
-    }
-    return {"kind": kind, **words}
+    adapter = _adapters()[kind]
+    return {"kind": kind, **adapter.dump_python(observation, mode="json", exclude_defaults=True)}
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:

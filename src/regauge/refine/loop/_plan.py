@@ -276,7 +276,6 @@ def calls_wanted(state: LoopState) -> int:
     cases_done = sum(state.fresh.trials(state.text.digest, case) > 0 for case in state.config.cases)
     suite = suite_calls(state.config) - cost_of_trials(state.config, cases_done)
     later = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
-    missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
     match state.stopped_phase:
         case "fresh":
             return max(later, _calls_of(state.config, fresh(state)))
@@ -287,11 +286,8 @@ def calls_wanted(state: LoopState) -> int:
         case "confirm" if state.candidates:
             test = _calls_of(state.config, confirm(state))
             return test + _verification_calls(state.config) + later
-        case "screen" if state.candidates:
-            screen_calls = _search_calls(state.config, state.test.screen_cases)
-            remaining_calls = fix_calls(state.config) - screen_calls
-            return _calls_of(state.config, screen(state)) + remaining_calls + missing_calls + later
         case _:
+            missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
             return fix_calls(state.config) + missing_calls + later
 
 
