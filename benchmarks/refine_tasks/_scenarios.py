@@ -172,7 +172,7 @@ def _repeats(state: LoopState) -> int:
         # What is taken back was accepted before, and is not tested anew.
         rollback_reason = entry.result in {"suite-refused", "overfit", "undecided"}
         repeats += entry.after in settled and not rollback_reason
-        if entry.result in {"guarded", "refuted", "overfit", "suite-refused", "redundant"}:
+        if entry.result in {"guarded", "refuted", "overfit", "suite-refused"}:
             settled.add(entry.after)
         elif entry.result == "accepted":
             settled |= {entry.before, entry.after}

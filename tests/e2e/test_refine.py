@@ -328,7 +328,7 @@ def _refuse_files_of_others(repo: GateRepo, run: Path) -> None:
         ("result.json", "diff"),
         ("result.json", "apply"),
         ("revision.md", "show"),
-        ("accepted.json", "reject"),
+        ("result.json", "reject"),
     ):
         before = (run / name).read_bytes()
         for broken in (b"", b"\xff", b"[]", before[:-9]):
@@ -628,8 +628,7 @@ def test_a_run_does_not_go_on_with_another_prompt(repo: GateRepo, refiner: Endpo
     repo.regauge("refine", *told, code=3)
     repo.edit(PROMPT, "You are the on-call engineer", "You are an on-call engineer")
     said = repo.regauge("refine", "resume", "latest", code=2)
-    assert "cannot go on" in said
-    assert "base" in said
+    assert "cannot go on: prompt_digest changed" in said
 
 
 def test_a_failed_run_suggests_a_revision_with_evidence_and_cost(repo: GateRepo):
@@ -737,7 +736,7 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
 
 
 def _told(run: Path) -> list[Any]:
-    """What a trail says, without where it was interrupted."""
+    """What a trail says, without where it was interrupted, and which files it wrote."""
     lines = [json.loads(line) for line in (run / "trail.jsonl").read_text().splitlines()]
-    bodies = [line["body"] for line in lines]
+    bodies = [line["body"] for line in lines if line["kind"] != "wrote"]
     return [b for b in bodies if b.get("observation", {}).get("kind") != "Interrupted"]

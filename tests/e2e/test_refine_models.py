@@ -287,7 +287,9 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]
             _, _, problem = told(without(RELEASED, REASON))
             try:
                 diagnostic = await proposer.probe(ProposerCalls(provider.complete, 40))
-                return diagnostic, await request_edits(proposer, problem, provider.complete)
+                return diagnostic, await request_edits(
+                    proposer, problem, ProposerCalls(provider.complete, 40)
+                )
             finally:
                 await provider.aclose()
 

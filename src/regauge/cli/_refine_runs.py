@@ -87,9 +87,9 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
         return
     _result(run)
     if as_json:
-        echo(run.read_end(run.result).rstrip())
+        echo(run.read_view(run.result).rstrip())
     else:
-        echo(as_text(run.read_end(run.markdown)))
+        echo(as_text(run.read_view(run.markdown)))
 
 
 def as_text(markdown: str) -> str:
@@ -148,8 +148,9 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     """Reject a run's edits for later runs."""
     project = Project.find()
     run = find_refinement(project, name)
-    changes = _result(run)["changes"]
-    number = len(changes) if (run.directory / "accepted.json").exists() else 0
+    result = _result(run)
+    changes = result["changes"] if result["revision"] is not None else []
+    number = len(changes)
     if not number or max(edits, default=0) > number:
         has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
         which = f"no edit {max(edits)}" if number else "nothing to reject"
@@ -255,7 +256,7 @@ def _result(run: Run) -> dict[str, Any]:
         UsageError: The run is not finished.
         TrailError: The file was changed since.
     """
-    decision: dict[str, Any] = read_json(run.read_end(run.result))
+    decision: dict[str, Any] = read_json(run.read_view(run.result))
     return decision
 
 
@@ -294,10 +295,7 @@ _GROUPINGS: Mapping[Grouping, str] = {
 @click.argument("prompt", metavar="[NAME]", required=False)
 @json_option
 def stats_command(prompt: str | None, *, as_json: bool) -> None:
-    """Count the results of all edits, by kind.
-
-    Similar candidates are ordered by `prior` of --json, (kept + 1) / (measured + 2).
-    """
+    """Count the results of all edits, by kind."""
     project = Project.find()
     edits = edits_of_runs(project)
     if prompt is not None:
@@ -321,9 +319,9 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         return
     echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
     for grouping, table in tables.items():
-        lines = [[_GROUPINGS[grouping], *table.fates]]
+        lines = [[_GROUPINGS[grouping], *table.results]]
         for kind, counts in table.counts.items():
-            lines.append([kind, *(str(counts.get(fate, 0) or "") for fate in table.fates)])
+            lines.append([kind, *(str(counts.get(result, 0) or "") for result in table.results)])
         echo()
         for number, line in enumerate(table_lines(lines, counts=True)):
             echo(line, bold=number == 0)
@@ -335,7 +333,6 @@ def _kind_row(table: EditResultTable, kind: str) -> dict[Any, Any]:
         **table.counts[kind],
         "measured": table.measured(kind),
         "share_kept": None if share is None else round(share, 4),
-        "prior": round(table.prior(kind), 4),
     }
 
 

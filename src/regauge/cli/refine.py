@@ -148,7 +148,6 @@ _LABELS = {
     "released": "edit",
     "screened": "edit",
     "guarded": "refused",
-    "simplified": "removed",
     "accepted": "VERIFIED",
     "bisected": "gate",
     **{f"suite-{decision}": "gate" for decision in ("accept", "reject", "undecided", "unmeasured")},

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         moved_settings as moved_settings,
     )
     from regauge.gate._base import (
-        Base as Base,
+        SuiteBase as SuiteBase,
         check_locks as check_locks,
         compare_with_base as compare_with_base,
     )
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         draw_trials as draw_trials,
         draws_of as draws_of,
         merge_baselines as merge_baselines,
-        recheck_trials as recheck_trials,
         top_up as top_up,
     )
     from regauge.gate._cases import (
@@ -122,7 +121,6 @@ if TYPE_CHECKING:
         Comparison as Comparison,
         FinalDecision as FinalDecision,
         GateResult as GateResult,
-        SuiteBase as SuiteBase,
         bill_trials as bill_trials,
         cause_of_case as cause_of_case,
         collect_compared_cases as collect_compared_cases,

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import Baseline, KeyDifference, StoredBaseline
     from regauge.prompts import Prompt
     from regauge.providers import ModelId
-    from regauge.runner import Eval
+    from regauge.runner import Eval, PlannedCase
     from regauge.targets import Target
 
 
@@ -110,13 +110,15 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
-    """The base version of a suite, and the state of its cases.
+class SuiteBase:
+    """One suite of a gate run, its base version, and the state of its cases.
 
     Attributes:
+        name: Unique name: the prompt's, with the dataset's if a prompt has several suites.
         base_commit: The commit.
         candidate: The suite now.
-        suite: The base's prompt and model with today's cases and judges, so that both sides are
+        planned_cases: Selected cases.
+        base: The base's prompt and model with today's cases and judges, so that both sides are
             judged alike; None if the prompt is new.
         cases: Input of the engine: today's cases in their order, then removed ones.
         baseline: Trials of the base in the baseline; None without any under this key.
@@ -133,8 +135,10 @@ class Base:
 
     base_commit: BaseCommit
     candidate: Eval
-    suite: Eval | None
+    base: Eval | None
     cases: tuple[GateCase, ...]
+    name: str = ""
+    planned_cases: Sequence[PlannedCase] = ()
     baseline: StoredBaseline | None = None
     anchor: BaseAnchor | None = None
     refusals: tuple[Refusal, ...] = ()
@@ -154,7 +158,12 @@ class Base:
     @property
     def prompt_changed(self) -> bool:
         """Return whether the prompt or its model differs from the base's."""
-        return self.suite is not None and _prompt_differs(self.candidate, self.suite)
+        return self.base is not None and _prompt_differs(self.candidate, self.base)
+
+    @property
+    def partial(self) -> bool:
+        """Return whether cases were left out, as by `-k`."""
+        return len(self.planned_cases) < len(self.candidate.dataset)
 
 
 def _prompt_differs(suite: Eval, base: Eval) -> bool:
@@ -169,7 +178,7 @@ def compare_with_base(
     across_models: bool = False,
     base_model: ModelId | None = None,
     baseline: Baseline | None = None,
-) -> Base:
+) -> SuiteBase:
     """Compare a suite with its base version, and find the baseline of the base.
 
     An unreadable file of the base does not block its fix: it is left out with a note.
@@ -300,10 +309,10 @@ def compare_with_base(
         differences=() if refusals else match.differences,
         edited=edited,
     )
-    base = Base(
+    base = SuiteBase(
         base_commit=base_commit,
         candidate=suite,
-        suite=base_eval,
+        base=base_eval,
         cases=tuple(cases),
         baseline=stored_baseline,
         anchor=anchor,

@@ -298,6 +298,18 @@ class TopUpSuite:
     top_up: TopUp
     cases: tuple[PlannedCase, ...]
 
+    @property
+    def checks(self) -> Mapping[str, str]:
+        """The digests of the blocking judges, by name."""
+        return self.top_up.baseline.key.judges
+
+    def rounds(self) -> Iterator[list[PlannedTrial]]:
+        """All trials in one round."""
+        yield draws_of(self)
+
+    def add(self, draw: PlannedTrial, facts: TrialFacts | None) -> None:
+        """Add nothing: no further trial depends on the facts of these."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecheckSuite:
@@ -306,6 +318,19 @@ class RecheckSuite:
     recheck: Recheck
     checks: Mapping[str, str]
     cases: tuple[PlannedCase, ...]
+
+    def rounds(self) -> Iterator[list[PlannedTrial]]:
+        """The trials of each round, which depend on the facts of those before."""
+        planned_cases = {case.case.id: case for case in self.cases}
+        for requests in self.recheck.rounds():
+            yield [
+                PlannedTrial(planned_cases[case], stored_number("base", nth))
+                for case, nth in requests
+            ]
+
+    def add(self, draw: PlannedTrial, facts: TrialFacts | None) -> None:
+        """Add the facts of a trial; None if it is unmeasured."""
+        self.recheck.add(draw.planned_case.case.id, draw.trial - CONTROL_FIRST, facts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -368,68 +393,37 @@ def draws_of(suite: TopUpSuite) -> list[PlannedTrial]:
     ]
 
 
-def draw_trials(suites: Sequence[TopUpSuite], *, session: EvalSession) -> list[SuiteTrials]:
-    """Run the trials of a session; unmeasured ones are listed and do not count.
+def draw_trials(
+    suites: Sequence[TopUpSuite | RecheckSuite], *, session: EvalSession
+) -> list[SuiteTrials]:
+    """Run the trials of suites, round by round; unmeasured ones are listed and do not count.
+
+    Trials of a re-check have the numbers of a gate, so no baseline contains them.
 
     Args:
-        suites: Evals with their trials.
+        suites: Evals with the trials of a session, or with a complete baseline to re-check.
         session: Runs and records the trials.
     """
 
     async def draw_all() -> list[SuiteTrials]:
-        _expect(session, sum(len(draws_of(suite)) for suite in suites))
+        progress = session.progress
+        progress.start(progress.completed + progress.failed)
         async with session.open_trials() as trials:
-            return [await _draw_suite(suite, trials) for suite in suites]
+            return [await _draw_suite(suite, session, trials) for suite in suites]
 
     return run_stoppable(draw_all())
 
 
-def recheck_trials(suites: Sequence[RecheckSuite], *, session: EvalSession) -> list[SuiteTrials]:
-    """Run new trials until each baseline is compared with enough of them.
-
-    They have the numbers of a gate's trials of the base, which no baseline contains.
-
-    Args:
-        suites: Evals with a complete baseline.
-        session: Runs and records the trials.
-    """
-
-    async def recheck_all() -> list[SuiteTrials]:
-        _expect(session, 0)
-        async with session.open_trials() as trials:
-            return [await _recheck_suite(suite, session, trials) for suite in suites]
-
-    return run_stoppable(recheck_all())
-
-
-async def _draw_suite(suite: TopUpSuite, trials: TrialRunner) -> SuiteTrials:
-    draws = draws_of(suite)
-    new_trials = await trials.run_all(draws)
-    suite_trials = SuiteTrials()
-    for draw, trial in zip(draws, new_trials, strict=True):
-        suite_trials.add(draw, trial, suite.top_up.baseline.key.judges)
-    return suite_trials
-
-
-async def _recheck_suite(
-    suite: RecheckSuite, session: EvalSession, trials: TrialRunner
+async def _draw_suite(
+    suite: TopUpSuite | RecheckSuite, session: EvalSession, trials: TrialRunner
 ) -> SuiteTrials:
-    planned_cases = {case.case.id: case for case in suite.cases}
     suite_trials = SuiteTrials()
-    for requests in suite.recheck.rounds():
-        session.progress.total += len(requests)
-        draws = [
-            PlannedTrial(planned_cases[case], stored_number("base", nth)) for case, nth in requests
-        ]
+    for draws in suite.rounds():
+        session.progress.total += len(draws)
         new_trials = await trials.run_all(draws)
-        for (case, nth), draw, trial in zip(requests, draws, new_trials, strict=True):
-            suite.recheck.add(case, nth, suite_trials.add(draw, trial, suite.checks))
+        for draw, trial in zip(draws, new_trials, strict=True):
+            suite.add(draw, suite_trials.add(draw, trial, suite.checks))
     return suite_trials
-
-
-def _expect(session: EvalSession, trials: int) -> None:
-    progress = session.progress
-    progress.start(progress.completed + progress.failed + trials)
 
 
 # The error rate of the suite test in one night: one false alarm in 200 nights, shared by the

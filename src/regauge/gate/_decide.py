@@ -25,7 +25,6 @@ from regauge.gate._result import (
     Bill,
     Comparison,
     GateResult,
-    SuiteBase,
     anchor_report,
     bill_trials,
     collect_compared_cases,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from regauge.gate._audit import AuditReport
     from regauge.gate._bar import MovedBar
+    from regauge.gate._base import SuiteBase
     from regauge.gate._commit import BaseCommit
     from regauge.gate._decision_log import GatedChange
     from regauge.gate._result import CaseComparison
@@ -88,10 +88,8 @@ def compare(
     session.embeddings.trust(base_commit.read)
     groups = list(by_suite.values())
     suites = [
-        SuiteBase(
-            name=name,
-            planned_cases=group,
-            base=compare_with_base(
+        replace(
+            compare_with_base(
                 group[0].suite,
                 base_commit,
                 across_models=bool(session.options.models),
@@ -99,23 +97,25 @@ def compare(
                 if baseline is not None and baseline.prompt == group[0].suite.prompt.name
                 else None,
             ),
+            name=name,
+            planned_cases=group,
         )
         for name, group in zip(
             suite_names([group[0].suite for group in groups]), groups, strict=True
         )
     ]
-    prompt_changed = any(case.state == "changed" for suite in suites for case in suite.base.cases)
+    prompt_changed = any(case.state == "changed" for suite in suites for case in suite.cases)
     is_noted = (
         bool(accept_judge_change) or base_commit.newest.settings.gate.on_judge_change == "note"
     )
-    refusals = [refusal for suite in suites for refusal in suite.base.refusals]
+    refusals = [refusal for suite in suites for refusal in suite.refusals]
     refused = [refusal for refusal in refusals if refusal.prompt_changed or not is_noted]
     if (trials := refusal_of_trials(base_commit)) is not None:
         refused.append(trials)
     bars = list(_bars(base_commit, suites, session.project, prompt_changed=prompt_changed))
     if bars and not accept_judge_change and (prompt_changed or not is_noted):
         refused.append(refusal_of_bars(bars, base_commit))
-    evals = [suite.suite for suite in suites]
+    evals = [suite.candidate for suite in suites]
     coverage = coverage_of(base_commit, evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
     if not suites and not unmeasured:
@@ -260,8 +260,8 @@ def draw_part(
     compared_cases = [] if comparison.refusals else collect_compared_cases(comparison.suites)
     elsewhere: dict[str, int] = {}
     for suite in comparison.suites:
-        changed = sum(case.state == "changed" for case in suite.base.cases)
-        dataset = suite.suite.dataset
+        changed = sum(case.state == "changed" for case in suite.cases)
+        dataset = suite.candidate.dataset
         elsewhere[suite.name] = round(changed * dataset.excluded / max(1, len(dataset)))
     policy = replace(
         policy,
@@ -337,11 +337,11 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
     """Notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
     for suite in comparison.suites:
-        if (baseline := suite.base.baseline) is None:
+        if (baseline := suite.baseline) is None:
             continue
         names = [
             case.id
-            for case in suite.suite.dataset
+            for case in suite.candidate.dataset
             if (base_trials := baseline.cases.get(case.id)) is not None
             and base_trials.digest != case.digest[: len(base_trials.digest)]
             and not base_trials.total.failed
@@ -360,11 +360,11 @@ def _bars(
     base_commit: BaseCommit, suites: Sequence[SuiteBase], project: Project, *, prompt_changed: bool
 ) -> Iterator[MovedBar]:
     """The bars that a change lowers: today's if it changes a prompt, else those of its base."""
-    changed = [suite for suite in suites if suite.base.prompt_changed]
+    changed = [suite for suite in suites if suite.prompt_changed]
     bar = base_commit.newest if changed else base_commit
     yield from moved_settings(bar.settings, project.settings)
     for suite in suites:
-        yield from suite.base.bars
+        yield from suite.bars
     yield from moved_files(bar, project.labels_dir)
     if prompt_changed:
         # The gate reads baselines at the tip; an older one is no lower bar.
@@ -372,9 +372,9 @@ def _bars(
     yield from moved_judging(
         bar,
         [
-            (suite.suite, suite.base.baseline is not None and bar is base_commit)
+            (suite.candidate, suite.baseline is not None and bar is base_commit)
             for suite in changed
-            if not suite.base.refusals
+            if not suite.refusals
         ],
     )
 
@@ -391,9 +391,9 @@ def _caveats(
         yield f"{plural(len(bars), 'lowered bar')} let through"
     if deleted := base_commit.deleted_prompts():
         yield f"{', '.join(deleted)} removed"
-    if new_prompts := [suite.name for suite in suites if suite.base.suite is None]:
+    if new_prompts := [suite.name for suite in suites if suite.base is None]:
         yield f"{', '.join(new_prompts)} new"
-    if removed := sum(case.state == "removed" for suite in suites for case in suite.base.cases):
+    if removed := sum(case.state == "removed" for suite in suites for case in suite.cases):
         yield f"{plural(removed, 'case')} removed"
     if base_commit.uncommitted:
         yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
@@ -402,17 +402,17 @@ def _caveats(
 
 
 def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
-    changed = [suite for suite in suites if suite.base.prompt_changed]
-    if edited := sum(len(suite.base.edited) for suite in changed):
+    changed = [suite for suite in suites if suite.prompt_changed]
+    if edited := sum(len(suite.edited) for suite in changed):
         yield f"{plural(edited, 'case')} edited"
-    if newer := sum(len(suite.base.newer) for suite in changed):
+    if newer := sum(len(suite.newer) for suite in changed):
         yield f"{plural(newer, 'newer case')} of {base_commit.ref} not compared"
-    if prompts := [suite.name for suite in changed if suite.base.other_judges]:
+    if prompts := [suite.name for suite in changed if suite.other_judges]:
         yield f"judges differ from the baseline of {', '.join(prompts)}"
     # Judges read redacted completions.
     if base_commit.project.settings.redact != base_commit.settings.redact:
         yield "redact in [tool.regauge] edited"
-    if code := edited_code(base_commit, [suite.suite for suite in suites]):
+    if code := edited_code(base_commit, [suite.candidate for suite in suites]):
         yield f"code of the gate edited ({shorten_list(code, _NAMES_MAX)})"
 
 
@@ -422,10 +422,10 @@ def _notes(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str
     for name in (*base_commit.deleted_prompts(), *base_commit.deleted_datasets()):
         yield f"{name} is gone: {base_commit.ref} has it"
     for suite in suites:
-        yield from suite.base.notes
+        yield from suite.notes
         if suite.partial:
             yield (
-                f"only {len(suite.planned_cases)} of {len(suite.suite.dataset)} cases of"
+                f"only {len(suite.planned_cases)} of {len(suite.candidate.dataset)} cases of"
                 f" {suite.name} were selected; the rest is not compared"
             )
 

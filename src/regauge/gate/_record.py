@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -15,7 +13,6 @@ from regauge.gate._types import GateCase, GatePolicy, TrialFacts
 from regauge.providers import shown_messages, shown_output
 from regauge.recordings import RecordingKey
 from regauge.runner import IndependentTrials
-from regauge.stats import CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -94,9 +91,35 @@ class StoredNumbers:
 _NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})
 
 
+Kind = TypeVar("Kind")
+
+
 @cache
 def _cases() -> TypeAdapter[GateCase]:
     return TypeAdapter(GateCase)
+
+
+@cache
+def _policies() -> TypeAdapter[GatePolicy]:
+    return TypeAdapter(GatePolicy)
+
+
+def _read(adapter: TypeAdapter[Kind], document: Mapping[str, Any], subject: str) -> Kind:
+    try:
+        value = adapter.validate_python(document)
+        missing = adapter.dump_python(value, mode="json").keys() - document.keys()
+    except ValueError as error:
+        raise _read_error(subject, error) from error
+    if missing:
+        raise _read_error(subject, f"it has no {min(missing)}")
+    return value
+
+
+def _read_error(subject: str, error: object) -> UsageError:
+    return UsageError(
+        f"the decision of this run cannot be read: {subject}: {error}\n"
+        "  fix: read it with the regauge that wrote it"
+    )
 
 
 def case_to_json(case: GateCase) -> dict[str, Any]:
@@ -112,15 +135,12 @@ def case_from_json(document: Mapping[str, Any]) -> GateCase:
     Raises:
         UsageError: It is invalid.
     """
-    try:
-        return _cases().validate_python(document)
-    except ValueError as error:
-        raise _read_error("a case", error) from error
+    return _read(_cases(), document, "a case")
 
 
 def policy_to_json(policy: GatePolicy) -> dict[str, Any]:
     """A policy as plain JSON values."""
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(policy)))
+    plain: dict[str, Any] = _policies().dump_python(policy, mode="json")
     return plain
 
 
@@ -130,15 +150,7 @@ def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
     Raises:
         UsageError: It is invalid.
     """
-    try:
-        values: dict[str, Any] = {**document}
-        values["case"] = CasePolicy(**_tuples(document["case"]))
-        values["suite"] = SuitePolicy(**_tuples(document["suite"]))
-        values["net"] = NetPolicy(**_tuples(document["net"]))
-        values["critical"] = CriticalPolicy(**document["critical"])
-        return GatePolicy(**values)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _read_error("its policy", error) from error
+    return _read(_policies(), document, "its policy")
 
 
 def facts_of_trial(
@@ -198,15 +210,3 @@ def _facts(
         if outcome != "abstain" and check in graded:
             scores[check] = score
     return TrialFacts(checks=bits, scores=scores, output_digest=digest_of(answer))
-
-
-def _tuples(document: Mapping[str, Any]) -> dict[str, Any]:
-    lists: dict[str, list[Any]] = {k: v for k, v in document.items() if isinstance(v, list)}
-    return {**document, **{name: tuple(values) for name, values in lists.items()}}
-
-
-def _read_error(subject: str, error: Exception) -> UsageError:
-    return UsageError(
-        f"the decision of this run cannot be read: {subject}: {error}\n"
-        "  fix: read it with the regauge that wrote it"
-    )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from regauge.errors import Diagnostic, UnmeasuredError
     from regauge.gate._audit import AuditReport
-    from regauge.gate._base import Base, BaseAnchor
+    from regauge.gate._base import BaseAnchor, SuiteBase
     from regauge.gate._commit import BaseCommit
     from regauge.gate._compare import AnchorComparison
     from regauge.gate._coverage import RuleBreach
@@ -38,7 +38,7 @@ def anchor_report(
     Args:
         outcomes: Outcomes of the candidate's first round, by suite and case.
     """
-    anchor = suite.base.anchor
+    anchor = suite.anchor
     if anchor is None:
         return None
     comparison, of_base = _compare_first_round(suite, anchor, outcomes)
@@ -66,7 +66,7 @@ def anchor_report(
         of_base=of_base,
         base_lost=base_lost,
         has_loss=has_loss,
-        blocks=has_loss and suite.base.base_commit.newest.settings.gate.on_anchor_loss == "block",
+        blocks=has_loss and suite.base_commit.newest.settings.gate.on_anchor_loss == "block",
     )
 
 
@@ -74,10 +74,10 @@ def _compare_first_round(
     suite: SuiteBase, anchor: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> tuple[AnchorComparison | None, bool]:
     """Compare the candidate with the anchor, or the base if the candidate has no trials (True)."""
-    digests = {case.id: case.digest for case in suite.suite.dataset}
+    digests = {case.id: case.digest for case in suite.candidate.dataset}
     record: dict[str, Count] = {}
     counts: dict[str, Count] = {}
-    for case in suite.base.cases:
+    for case in suite.cases:
         if case.case not in digests:
             continue
         if case.baseline is not None:
@@ -89,36 +89,11 @@ def _compare_first_round(
             counts[case.case] = Count(passed=sum(verdicts), trials=len(verdicts))
         elif case.state == "unchanged" and case.case in record:
             counts[case.case] = record[case.case]
-    of_base = not any(outcomes.get((suite.name, case.case)) for case in suite.base.cases)
+    of_base = not any(outcomes.get((suite.name, case.case)) for case in suite.cases)
     if anchor.anchor is None:
         return None, of_base
     sides = record if of_base else counts
     return compare_with_anchor(anchor.anchor, sides, digests, accepted=anchor.accepted), of_base
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SuiteBase:
-    """One suite of a gate run and its base version.
-
-    Attributes:
-        name: Unique name: the prompt's, with the dataset's if a prompt has several suites.
-        base: The base version and the state of its cases.
-        planned_cases: Selected cases.
-    """
-
-    name: str
-    base: Base
-    planned_cases: Sequence[PlannedCase]
-
-    @property
-    def suite(self) -> Eval:
-        """The candidate's side."""
-        return self.base.candidate
-
-    @property
-    def partial(self) -> bool:
-        """Return whether cases were left out, as by `-k`."""
-        return len(self.planned_cases) < len(self.suite.dataset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -163,10 +138,10 @@ def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     cases: list[CaseComparison] = []
     for suite in suites:
         planned_cases = {planned_case.case.id: planned_case for planned_case in suite.planned_cases}
-        graded = _find_graded(suite.base)
-        follow_up = _with_deciding_judges(suite.suite, suite.base)
-        base = _with_deciding_judges(suite.base.suite, suite.base) if suite.base.suite else None
-        for case in suite.base.cases:
+        graded = _find_graded(suite)
+        follow_up = _with_deciding_judges(suite.candidate, suite)
+        base = _with_deciding_judges(suite.base, suite) if suite.base else None
+        for case in suite.cases:
             candidate = planned_cases.get(case.case)
             if candidate is None and (case.state != "removed" or suite.partial):
                 continue
@@ -186,13 +161,13 @@ def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     return cases
 
 
-def _with_deciding_judges(suite: Eval, base: Base) -> Eval:
+def _with_deciding_judges(suite: Eval, base: SuiteBase) -> Eval:
     """A suite with its blocking judges only."""
     checks = {check for case in base.cases for check in case.checks}
     return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
 
 
-def _find_graded(base: Base) -> frozenset[str]:
+def _find_graded(base: SuiteBase) -> frozenset[str]:
     """The judges that give scores: as in the baseline, or all that are no rules."""
     if base.baseline is not None:
         return base.baseline.graded
@@ -296,8 +271,8 @@ class Comparison:
     @property
     def errors(self) -> list[Diagnostic]:
         """Broken rules of versions and changelogs: they reject the change whatever trials show."""
-        errors = [error for suite in self.suites for error in suite.base.changelog_errors]
-        breaches = [breach for suite in self.suites for breach in suite.base.breaches]
+        errors = [error for suite in self.suites for error in suite.changelog_errors]
+        breaches = [breach for suite in self.suites for breach in suite.breaches]
         errors += [breach.error for breach in (*breaches, *self.locks)]
         return list(dict.fromkeys(errors))
 
@@ -359,12 +334,12 @@ class GateResult:
         Rules of a prompt belong to its first suite, and those of the lock to the first suite of
         all.
         """
-        path = suite.suite.prompt.path
+        path = suite.candidate.prompt.path
         suites = self.comparison.suites
-        if suite is next(of_path for of_path in suites if of_path.suite.prompt.path == path):
-            for breach in suite.base.breaches:
+        if suite is next(of_path for of_path in suites if of_path.candidate.prompt.path == path):
+            for breach in suite.breaches:
                 yield breach.rule, breach.error
-            for error in suite.base.changelog_errors:
+            for error in suite.changelog_errors:
                 yield "changelog", error
         if suite is suites[0]:
             for breach in self.comparison.locks:

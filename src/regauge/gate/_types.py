@@ -83,6 +83,8 @@ class GatePolicy:
     improved_at_most: float = 0.25
     provisional: bool = False
 
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
     def __post_init__(self) -> None:
         for name in ("first_trials", "baseline_trials"):
             value = getattr(self, name)

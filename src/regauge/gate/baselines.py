@@ -22,7 +22,7 @@ from regauge.regular_file import read_regular
 from regauge.strict_json import DuplicateKeyError, explain_format, read_json, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from pydantic_core import ErrorDetails
 
@@ -370,19 +370,16 @@ SCHEMA_VERSION: Final = 1
 
 
 def baseline_text(baseline: Baseline) -> str:
-    """The text of a baseline file."""
-    head = [f'  "schema_version": {SCHEMA_VERSION}', f'  "prompt": {_json(baseline.prompt)}']
-    head += [
-        f'  "{name}": {_encode_stored([(stored_baseline, "") for stored_baseline in baselines])}'
-        for name, baselines in (
-            ("baselines", baseline.baselines),
-            ("previous", baseline.previous),
-        )
-    ]
-    if baseline.anchors:
-        anchors = [(anchor.baseline, anchor.drawn_for) for anchor in baseline.anchors]
-        head.append(f'  "anchors": {_encode_stored(anchors)}')
-    return "{\n" + ",\n".join(head) + "\n}\n"
+    """The text of a baseline file: every case and session on a line of its own."""
+    anchors = _documents((anchor.baseline, anchor.drawn_for) for anchor in baseline.anchors)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "prompt": baseline.prompt,
+        "baselines": _documents((stored_baseline, "") for stored_baseline in baseline.baselines),
+        "previous": _documents((stored_baseline, "") for stored_baseline in baseline.previous),
+        **_nonempty(anchors=anchors),
+    }
+    return f"{_nested_text(document)}\n"
 
 
 def ranges_text(numbers: Iterable[int]) -> str:
@@ -419,96 +416,84 @@ def plain_scores(count: Count) -> tuple[float, ...]:
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
-def _encode_stored(baselines: Sequence[tuple[StoredBaseline, str]]) -> str:
-    if not baselines:
-        return "[]"
-    sorted_baselines = sorted(baselines, key=_sort_key)
-    return "[\n" + ",\n".join(_stored_text(*entry) for entry in sorted_baselines) + "\n  ]"
+def _documents(baselines: Iterable[tuple[StoredBaseline, str]]) -> list[JSON]:
+    sorted_baselines = sorted(
+        baselines, key=lambda entry: (entry[0].key.dataset, entry[0].key.model, str(entry[0]))
+    )
+    return [_stored_document(*entry) for entry in sorted_baselines]
 
 
-def _sort_key(entry: tuple[StoredBaseline, str]) -> tuple[str, str, str]:
-    baseline, _ = entry
-    return baseline.key.dataset, baseline.key.model, str(baseline)
-
-
-def _stored_text(baseline: StoredBaseline, drawn_for: str) -> str:
+def _stored_document(baseline: StoredBaseline, drawn_for: str) -> dict[str, JSON]:
     key = baseline.key
-    lines = [
-        f'      "prompt_digest": {_json(key.prompt)}',
-        f'      "version": {_json(baseline.version)}',
-        *([f'      "drawn_for": {_json(drawn_for)}'] if drawn_for else []),
-        f'      "model": {_json(key.model)}',
-        f'      "parameters": {_json(key.parameters, sort_keys=True)}',
-        f'      "dataset": {_json(key.dataset)}',
-        _block(
-            "judges", [f"{_json(name)}: {_json(key.judges[name])}" for name in sorted(key.judges)]
-        ),
-        *([f'      "rules": {_json(key.rules, sort_keys=True)}'] if key.rules else []),
-        *(
-            [f'      "audit_digest": {_json(baseline.audit_digest)}']
-            if baseline.audit_digest
-            else []
-        ),
-        _block("sessions", [_session_text(session) for session in baseline.sessions], ends="[]"),
-        _block(
-            "cases",
-            [
-                f"{_json(name)}: {_case_text(baseline.cases[name])}"
-                for name in sorted(baseline.cases)
-            ],
-        ),
-    ]
-    return "    {\n" + ",\n".join(lines) + "\n    }"
-
-
-def _block(name: str, lines: Sequence[str], *, ends: str = "{}") -> str:
-    if not lines:
-        return f'      "{name}": {ends}'
-    inner = ",\n".join(f"        {line}" for line in lines)
-    return f'      "{name}": {ends[0]}\n{inner}\n      {ends[1]}'
-
-
-def _session_text(session: Session) -> str:
-    document: dict[str, Any] = {
-        "id": session.id,
-        "trials": ranges_text(range(session.first, session.last + 1)),
+    return {
+        "prompt_digest": key.prompt,
+        "version": baseline.version,
+        **_nonempty(drawn_for=drawn_for),
+        "model": key.model,
+        "parameters": json.loads(json.dumps(dict(key.parameters), sort_keys=True)),
+        "dataset": key.dataset,
+        "judges": dict(sorted(key.judges.items())),
+        **_nonempty(rules=dict(sorted(key.rules.items())), audit_digest=baseline.audit_digest),
+        "sessions": [
+            {
+                "id": session.id,
+                "trials": ranges_text(range(session.first, session.last + 1)),
+                **_nonempty(models=[*session.models]),
+            }
+            for session in baseline.sessions
+        ],
+        "cases": {name: _case_document(case) for name, case in sorted(baseline.cases.items())},
     }
-    if session.models:
-        document["models"] = list(session.models)
-    return _json(document)
 
 
-def _case_text(case: StoredTrials) -> str:
-    trials = len(case.numbers)
-    document: dict[str, Any] = {
+def _case_document(case: StoredTrials) -> dict[str, JSON]:
+    trials, checks = len(case.numbers), sorted(case.checks.items())
+    return {
         "digest": case.digest,
         "trials": trials,
         "passed": case.passed,
         "numbers": ranges_text(case.numbers),
-        "outputs": list(case.output_digests),
+        "outputs": [*case.output_digests],
+        **_nonempty(
+            silent=case.silent,
+            failed=_nonempty(**{name: count.failed for name, count in checks}),
+            abstained=_nonempty(**{name: trials - count.trials for name, count in checks}),
+            scores={
+                name: [*scores]
+                for name, count in checks
+                if (scores := case.scores.get(name)) and scores != plain_scores(count)
+            },
+        ),
     }
-    names = sorted(case.checks)
-    document |= {"silent": case.silent} if case.silent else {}
-    failed = {name: case.checks[name].failed for name in names if case.checks[name].failed}
-    silent = {name: trials - case.checks[name].trials for name in names}
-    document |= {"failed": failed} if failed else {}
-    document |= {"abstained": abstained} if (abstained := _above_zero(silent)) else {}
-    scores = {
-        name: list(case.scores[name])
-        for name in names
-        if name in case.scores and case.scores[name] != plain_scores(case.checks[name])
-    }
-    document |= {"scores": scores} if scores else {}
-    return _json(document)
 
 
-def _above_zero(counts: dict[str, int]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if count}
+def _nonempty(**values: JSON) -> dict[str, JSON]:
+    """The values that are neither empty nor zero."""
+    return {name: value for name, value in values.items() if value}
 
 
-def _json(value: Any, *, sort_keys: bool = False) -> str:
-    """JSON on one line; keys keep their order unless they are to be sorted."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=dict, sort_keys=sort_keys)
+# Cases and sessions, in `baselines` of the file, are this deep.
+_LINE_DEPTH = 4
+
+
+def _nested_text(value: JSON, depth: int = 0) -> str:
+    """JSON with an entry per line; deeper values are on one line."""
+    if depth == _LINE_DEPTH or not value or not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    parts = [
+        _nested_text(part, depth + 1)
+        for part in (value.values() if isinstance(value, dict) else value)
+    ]
+    keys = (
+        [f"{json.dumps(key, ensure_ascii=False)}: " for key in value]
+        if isinstance(value, dict)
+        else [""] * len(parts)
+    )
+    lines = ",".join(
+        f"\n{'  ' * (depth + 1)}{key}{part}" for key, part in zip(keys, parts, strict=True)
+    )
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}{lines}\n{'  ' * depth}{end}"
 
 
 class _BaselineDocument(BaseModel):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from regauge.evidence import Count
     from regauge.gate._cases import BoolArray, IntArray, Tallies
     from regauge.gate._types import GateOutcome, GatePolicy, Side
+    from regauge.stats import NetPolicy, SuitePolicy
 
     FloatArray = NDArray[np.float64]
     Index = tuple[IntArray, IntArray]
@@ -505,55 +506,60 @@ class _Runs:
         """The runs, among some, whose paired trials confirm a worse suite."""
         policy, prompts = self._policy.suite, len(self._columns)
         index = np.ix_(rows, columns)
-        record = self._base[0][index], self._base[1][index]
-        worse = np.zeros(rows.size, dtype=np.bool_)
-        open_rows = np.arange(rows.size)
-        rounds: list[Pairs] = []
-        first = int(self._first[columns[0]])
-        for number in range(len(policy.levels)):
-            pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
-            round_number = 2 * _ROUNDS_OF_CASES + number
-            rounds.append(self._pairs(round_number, rows[open_rows], columns, pairs))
-            now = record[0][open_rows], record[1][open_rows]
-            p = pairs_p_value(rounds, pair_weights(now, rounds, equal[open_rows]))
-            lower = np.asarray(candidate_lead(rounds) < 0)
-            if self._policy.on_broken != "net":
-                lower = np.ones_like(lower)
-            hit = (p <= pairs_bound(policy, number, prompts=prompts)) & lower
-            worse[open_rows[hit]] = True
-            keep = ~hit & pairs_continue(policy, number, p)
-            open_rows, rounds = (
-                open_rows[keep],
-                [_select(round_pairs, keep) for round_pairs in rounds],
-            )
-            if not open_rows.size:
-                break
-        return worse
+        s, m = self._base[0][index], self._base[1][index]
+
+        def judge(
+            number: int, open_rows: IntArray, rounds: list[Pairs]
+        ) -> tuple[BoolArray, BoolArray]:
+            weights = pair_weights((s[open_rows], m[open_rows]), rounds, equal[open_rows])
+            p = pairs_p_value(rounds, weights)
+            hit = p <= pairs_bound(policy, number, prompts=prompts)
+            if self._policy.on_broken == "net":
+                hit &= candidate_lead(rounds) < 0
+            return hit, ~hit & pairs_continue(policy, number, p)
+
+        return self._run_looks(rows, columns, policy, len(policy.levels), judge)[0]
 
     def _net_test(self, rows: IntArray, columns: IntArray) -> tuple[BoolArray, BoolArray]:
         """The runs, among some, that reject, and those that end undecided."""
         policy, prompts = self._policy.net, len(self._columns)
+
+        def judge(number: int, _: IntArray, rounds: list[Pairs]) -> tuple[BoolArray, BoolArray]:
+            worse = pairs_p_value(rounds, 1) <= net_bound(policy, number, prompts=prompts)
+            better = pairs_p_value(rounds, 1, direction="better") <= policy.better
+            return worse, ~worse & ~better
+
+        return self._run_looks(rows, columns, policy, len(policy.all_levels), judge)
+
+    def _run_looks(
+        self,
+        rows: IntArray,
+        columns: IntArray,
+        policy: SuitePolicy | NetPolicy,
+        look_count: int,
+        judge: Callable[[int, IntArray, list[Pairs]], tuple[BoolArray, BoolArray]],
+    ) -> tuple[BoolArray, BoolArray]:
+        """The runs, among some, that reject, and those that go on behind the base.
+
+        Args:
+            judge: Called with the look, the open runs and their pairs; returns the runs that
+                reject, and those that continue.
+        """
         rejected = np.zeros(rows.size, dtype=np.bool_)
-        undecided = np.zeros_like(rejected)
-        open_rows = np.arange(rows.size)
-        rounds: list[Pairs] = []
+        behind = np.zeros_like(rejected)
+        open_rows, rounds = np.arange(rows.size), list[Pairs]()
         first = int(self._first[columns[0]])
-        for number in range(len(policy.all_levels)):
+        for number in range(look_count):
             pairs = policy.pairs_of_look(number, cases=columns.size, first_trials=first)
             round_number = 2 * _ROUNDS_OF_CASES + number
             rounds.append(self._pairs(round_number, rows[open_rows], columns, pairs))
-            worse = pairs_p_value(rounds, 1) <= net_bound(policy, number, prompts=prompts)
-            better = pairs_p_value(rounds, 1, direction="better") <= policy.better
-            rejected[open_rows[worse]] = True
-            keep = ~worse & ~better
-            undecided[open_rows] = keep & (candidate_lead(rounds) < 0)
-            open_rows, rounds = (
-                open_rows[keep],
-                [_select(round_pairs, keep) for round_pairs in rounds],
-            )
+            reject, keep = judge(number, open_rows, rounds)
+            rejected[open_rows[reject]] = True
+            behind[open_rows] = keep & (candidate_lead(rounds) < 0)
+            open_rows, rounds = open_rows[keep], [_select(pair, keep) for pair in rounds]
             if not open_rows.size:
                 break
-        return rejected, undecided
+        return rejected, behind
 
     def _pairs(self, round_number: int, rows: IntArray, columns: IntArray, pairs: int) -> Pairs:
         trials = np.full((rows.size, columns.size), pairs, dtype=np.int64)

@@ -29,7 +29,6 @@ from regauge.gate import (
     fresh_counts,
     merge_baselines,
     policy_of,
-    recheck_trials,
     recorded_outcomes,
     stored_anchor,
     stored_number,
@@ -610,7 +609,7 @@ class BaselineUpdate:
             )
             for update in complete
         ]
-        recheck_results = recheck_trials(rechecks, session=evals)
+        recheck_results = draw_trials(rechecks, session=evals)
         stale: list[EvalUpdate] = []
         for update, recheck, trials in zip(complete, rechecks, recheck_results, strict=True):
             update.rechecked, update.drift = trials, recheck.recheck.drift(models=trials.models)

@@ -167,8 +167,8 @@ def _changes(session: EvalSession, comparison: Comparison) -> list[_Change]:
     if not base.newest.settings.mutate.pull_request:
         return []
     for suite in comparison.suites:
-        target = suite.suite.target
-        for prompt in (suite.suite.prompt,) if target is None else target.prompts:
+        target = suite.candidate.target
+        for prompt in (suite.candidate.prompt,) if target is None else target.prompts:
             groups.setdefault(prompt.path, (prompt, []))[1].append(suite)
     return [_Change(session, base, prompt, group) for prompt, group in groups.values()]
 
@@ -212,7 +212,7 @@ class _Change:
         self.prompt, self.group = prompt, group
         self._session, self._base_commit = session, base_commit
         self._settings = base_commit.newest.settings
-        self._suites = [suite.suite for suite in group]
+        self._suites = [suite.candidate for suite in group]
         self._notes: list[str] = []
         base_prompt = base_commit.prompt(prompt)
         operators = choose_operators(
@@ -503,9 +503,7 @@ def _with_base(
     for case, (suite, id_) in zip(cases, case_names, strict=True):
         gate_case, is_valid = gate_cases[suite.name, id_]
         baseline = gate_case.baseline if is_valid else None
-        baseline_case = (
-            suite.base.baseline.cases.get(id_) if suite.base.baseline is not None else None
-        )
+        baseline_case = suite.baseline.cases.get(id_) if suite.baseline is not None else None
         case_with_base = case.with_baseline(
             baseline, baseline_case.output_digests if baseline_case else ()
         )

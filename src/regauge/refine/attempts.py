@@ -16,22 +16,20 @@ from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine.edits import Edit, PromptText
 
 AttemptResult = Literal[
-    "guarded",
-    "screened-out",
-    "refuted",
-    "undecided",
-    "confirmed",
-    "overfit",
-    "suite-refused",
     "accepted",
-    "redundant",
+    "suite-refused",  # rejected by the gate
+    "overfit",  # helps on the cases it was made for only
+    "undecided",  # too little evidence
+    "refuted",  # no gain, or another check got worse
+    "screened-out",  # helped on none of a few failing cases
+    "guarded",  # rejected by a guard without a call
     "rejected-by-person",
 ]
 
@@ -39,12 +37,11 @@ AttemptResult = Literal[
 # that was screened out may have failed by bad luck. A guard checks each edit again.
 _REJECTED_BY_USER: AttemptResult = "rejected-by-person"
 AGAINST: frozenset[AttemptResult] = frozenset(
-    {"refuted", "overfit", "suite-refused", "redundant", _REJECTED_BY_USER}
+    {"refuted", "overfit", "suite-refused", _REJECTED_BY_USER}
 )
 _CHANCES: dict[AttemptResult, int] = {
     "undecided": 2,
     "screened-out": 2,
-    "confirmed": 2,
     "accepted": 1,
 }
 
@@ -57,6 +54,7 @@ class Attempt:
         before: The shape of the text before the edit.
         after: The shape of the text with the edit.
         places: The headings under which it adds something, line by line.
+        ops: The kinds of its operations, such as `insert+replace`.
     """
 
     before: str
@@ -68,10 +66,14 @@ class Attempt:
     detail: str = ""
     cycle: int = 0
     places: str = ""
+    proposer: str = ""
+    strategy: str = ""
+    ops: str = ""
 
     @classmethod
-    def from_texts(
+    def from_edit(
         cls,
+        edit: Edit,
         before: PromptText,
         after: PromptText,
         failure_mode: str,
@@ -80,7 +82,7 @@ class Attempt:
         detail: str = "",
         cycle: int = 0,
     ) -> Attempt:
-        """The result of a test of the edit between two texts."""
+        """The result of a test of an edit, which leads from one text to another."""
         added_text, removed_text = changed_statements(before, after)
         return cls(
             before=before.shape,
@@ -92,6 +94,9 @@ class Attempt:
             detail=detail,
             cycle=cycle,
             places=changed_places(before, after),
+            proposer=edit.proposer,
+            strategy=edit.strategy,
+            ops="+".join(sorted({kind_of(op) for op in edit.ops})),
         )
 
     @classmethod
@@ -168,119 +173,62 @@ def _covers(edited: tuple[str, str], other: tuple[str, str]) -> bool:
     )
 
 
-EditResult = Literal[
-    "kept",  # part of the proposed revision
-    "not-verified",  # accepted, and the run ended before its verification
-    "outdone",  # passed its test, and another edit did better
-    "rolled-back",  # failed at the gate, on fresh trials or on held-out cases
-    "simplified",  # made needless by a later edit
-    "undecided",  # too little evidence
-    "refuted",  # no gain, or another check got worse
-    "not-tested",  # helped on a few cases; others were tested first
-    "screened-out",  # helped on none of a few failing cases
-    "guarded",  # rejected by a guard without a call
-]
-EDIT_RESULTS: tuple[EditResult, ...] = get_args(EditResult)
-
 Grouping = Literal["ops", "strategy", "proposer"]
 
-# The results by the last event of an edit; that of `screened` depends on its numbers.
-_FATES: dict[str, EditResult] = {
-    "confirmed": "outdone",
-    "guarded": "guarded",
-    "refuted": "refuted",
-    "rolled-back": "rolled-back",
-    "set-aside": "not-verified",
-    "simplified": "simplified",
-    "undecided": "undecided",
-}
-
-# Results of edits with a measured effect.
-_MEASURED = frozenset({"kept", "outdone", "rolled-back", "undecided", "refuted", "screened-out"})
+# The results of edits for statistics; those of `_UNMEASURED` state nothing about their effect.
+_RESULTS = ("kept", "not-verified", *get_args(AttemptResult))
+_UNMEASURED = frozenset({"not-verified", "guarded", _REJECTED_BY_USER})
 
 
-NO_PRIOR = 0.5
-"""The prior of a strategy without results in earlier runs."""
-
-
-def edit_facts(edit: Edit) -> dict[str, float | int | str]:
-    """An edit's proposer, strategy and operations, for the audit trail."""
-    kinds = sorted({kind_of(op) for op in edit.ops})
-    return {
-        "edit": edit.digest[:16],
-        "proposer": edit.proposer,
-        "strategy": edit.strategy,
-        "ops": "+".join(kinds),
-    }
-
-
-def edit_results(
-    decisions: Iterable[Mapping[str, Any]], accepted: Iterable[Edit], *, has_proposal: bool
-) -> list[dict[str, JSON]]:
-    """Every edit in a run's decisions, with its final result."""
-    accepted_digests = {edit_facts(edit)["edit"] for edit in accepted}
-    results: dict[str, dict[str, JSON]] = {}
-    for decision in decisions:
-        event, numbers = str(decision["event"]), decision["numbers"]
-        fate = _FATES.get(event)
-        if event == "screened":
-            fate = "not-tested" if numbers.get("better") else "screened-out"
-        if "edit" not in numbers or fate is None:
-            continue
-        if fate == "guarded" and numbers["edit"] in results:
-            continue  # tried before, and proposed again
-        facts = {key: numbers[key] for key in ("proposer", "strategy", "ops")}
-        results[numbers["edit"]] = {"edit": numbers["edit"], **facts, "result": fate}
-    for entry in results.values():
-        if entry["edit"] in accepted_digests:
-            entry["result"] = "kept" if has_proposal else "not-verified"
-    return list(results.values())
+def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[dict[str, JSON]]:
+    """Every edit that a run tried, with its last result."""
+    latest = {attempt.after: attempt for attempt in attempts}.values()
+    accepted = "kept" if has_proposal else "not-verified"
+    return [
+        {
+            "strategy": attempt.strategy,
+            "proposer": attempt.proposer,
+            "ops": attempt.ops,
+            "result": accepted if attempt.result == "accepted" else attempt.result,
+        }
+        for attempt in latest
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class EditResultTable:
     """The results of edits of each kind, counted over runs."""
 
-    counts: Mapping[str, Mapping[EditResult, int]]
+    counts: Mapping[str, Mapping[str, int]]
 
     @classmethod
     def from_entries(
         cls, entries: Iterable[Mapping[str, Any]], grouping: Grouping
     ) -> EditResultTable:
         """Count the entries of `edit_results`."""
-        counts: dict[str, Counter[EditResult]] = {}
+        counts: dict[str, Counter[str]] = {}
         for entry in entries:
             kind = str(entry.get(grouping, ""))
-            if kind and entry.get("result") in EDIT_RESULTS:
+            if kind and entry.get("result") in _RESULTS:
                 counts.setdefault(kind, Counter())[entry["result"]] += 1
         return cls({kind: counts[kind] for kind in sorted(counts)})
 
     @property
-    def fates(self) -> tuple[EditResult, ...]:
-        """The fates that any edit met."""
+    def results(self) -> tuple[str, ...]:
+        """The results that any edit had."""
         return tuple(
-            fate for fate in EDIT_RESULTS if any(row.get(fate) for row in self.counts.values())
+            result for result in _RESULTS if any(row.get(result) for row in self.counts.values())
         )
 
     def measured(self, kind: str) -> int:
-        """Of how many edits of a kind the worth was measured."""
+        """The number of edits of a kind with a measured effect."""
         row = self.counts.get(kind, {})
-        return sum(count for fate, count in row.items() if fate in _MEASURED)
+        return sum(count for result, count in row.items() if result not in _UNMEASURED)
 
     def share_kept(self, kind: str) -> float | None:
         """The share of measured edits of a kind that was kept; None while none was measured."""
         measured = self.measured(kind)
         return self.counts[kind].get("kept", 0) / measured if measured else None
-
-    def prior(self, kind: str) -> float:
-        """The probability that the next edit of a kind is kept; near 0.5 for little data."""
-        return (self.counts.get(kind, {}).get("kept", 0) + 1) / (self.measured(kind) + 2)
-
-
-def strategy_prior(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The probability that the next edit of each strategy is kept, from earlier runs."""
-    table = EditResultTable.from_entries(entries, "strategy")
-    return {strategy: round(table.prior(strategy), 4) for strategy in table.counts}
 
 
 # Datasets change and grow; older ones are no longer needed.

@@ -18,7 +18,7 @@ from regauge.git import commit_files, find_changed_files
 from regauge.markdown import escape_markdown, fence_lines
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import format_share, gain_of, p_better, passed_all, tail, variance_of
-from regauge.refine.attempts import edit_results
+from regauge.refine.attempts import Attempt, edit_results
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
 from regauge.refine.loop._verification import fresh_steadiness
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from regauge.git import Branch
     from regauge.prompts import Part
     from regauge.refine.analysis import FailureMode, Tally
-    from regauge.refine.attempts import Attempt
     from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import Accepted, LoopConfig, LoopState
     from regauge.refine.runs import Run, TrailEvent
@@ -45,8 +44,6 @@ _NOTES = {
     "set-number": "Set the number that {check} requires",
     "set-value": "Correct the statement on {check}",
     "set-unit": "Set the unit that {check} requires",
-    "move-last": "Move what {check} requires to the end",
-    "move": "Move what {check} requires",
     "take-out": "Remove a statement that made {check} fail",
     "remove-unused": "Remove {check}",
     "replace-hindering": "Replace a statement that made {check} fail by what it requires",
@@ -246,7 +243,6 @@ def uncommitted_files(path: Path) -> list[Path]:
 
 
 SCHEMA_VERSION = 1
-_FOUND = frozenset({"accepted", "confirmed"})
 
 
 def result_of(
@@ -273,7 +269,7 @@ def result_of(
     untested = state.stopped_phase == "confirm" and state.look_number == 1
 
     rejected: list[dict[str, Any]] = []
-    for facts in (asdict(entry) for entry in new_attempts if entry.result not in _FOUND):
+    for facts in (asdict(entry) for entry in new_attempts if entry.result != "accepted"):
         facts["added"], facts["removed"] = facts.pop("added_text"), facts.pop("removed_text")
         rejected.append(facts)
 
@@ -318,9 +314,7 @@ def result_of(
         "criteria": criteria_of(state, with_revision=has_revision),
         "rejected": rejected,
         "sentences": [asdict(bearing) for bearing in state.ablations],
-        "edits": edit_results(
-            decisions, [accepted.edit for accepted in state.accepted], has_proposal=has_revision
-        ),
+        "edits": edit_results(new_attempts, has_proposal=has_revision),
         "unreadable": texts_of("unreadable"),
         "people": _people(subject, state.config),
         "warnings": began.get("warnings", []),
@@ -355,7 +349,7 @@ def result_of(
 def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[str, Any]:
     """One accepted edit, with its evidence on independent trials."""
     check, base, new = accepted.mode.check, state.config.base.digest, state.text.digest
-    cases = (*state.config.train, *state.config.holdout)
+    cases = state.config.cases
     gain = gain_of(state.fresh, new, base, cases, check)
     added_text, removed_text = changed_lines(before, accepted.text)
     steadier = fresh_steadiness(state, accepted) if accepted.mode.unsteady else None
@@ -366,6 +360,9 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
         "rationale": accepted.edit.rationale,
         "added": added_text,
         "removed": removed_text,
+        "attempt": asdict(
+            Attempt.from_edit(accepted.edit, before, accepted.text, accepted.mode.key, "accepted")
+        ),
         "calls": sum(state.tally.trials(accepted.text.digest, case) for case in cases),
         "chosen_by": {
             "before": asdict(accepted.before),
@@ -424,7 +421,7 @@ def goals_of(state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
 
 def criteria_of(state: LoopState, *, with_revision: bool) -> list[dict[str, Any]]:
     """The pass rate of all checks of a criterion, before and with the revision."""
-    cases = (*state.config.train, *state.config.holdout)
+    cases = state.config.cases
 
     def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
         return _add_up(passed_all(checks, tally.outcomes(text, case)) for case in cases)
@@ -505,7 +502,7 @@ def _suite(state: LoopState, decisions: Sequence[Mapping[str, Any]]) -> dict[str
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not suite_decisions:
         return None
-    cases = (*state.config.train, *state.config.holdout)
+    cases = state.config.cases
     return {
         "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
         "text": suite_decisions[-1]["text"],
@@ -521,7 +518,7 @@ def _variances(state: LoopState) -> dict[str, Any]:
         name: variance_of(
             outcome
             for tally in (state.tally, state.fresh)
-            for case in (*state.config.train, *state.config.holdout)
+            for case in state.config.cases
             for outcome in tally.outcomes(text.digest, case)
         )
         for name, text in texts.items()

@@ -11,7 +11,7 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, product
+from itertools import product
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.digests import JSON, digest_of
@@ -533,11 +533,7 @@ def without_losses(before: PromptText, after: PromptText) -> PromptText:
 
 
 def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
-    """Texts with a part of the changes each, if the part is self-contained.
-
-    A part removes nothing that the complete change keeps, and is not only a loss. In a new list or
-    paragraph, each entry and sentence is a part as well.
-    """
+    """Texts with one of several changes each, or only with what it adds; without mere losses."""
     pairs = comparisons(before, after)
     units = _units(pairs)
     for unit in units:
@@ -545,17 +541,9 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
             yield _compose(before, pairs, unit)
         if any(change.was and change.was.kind == "clause" for _, change in unit):
             continue  # a sentence that was written again is one change
-        added_changes = [(index, change) for index, change in unit if change.kind == "added"]
-        pieces = [
-            list(group)
-            for _, group in groupby(added_changes, lambda change_at: _piece(pairs, change_at))
-        ]
-        if len(pieces) > 1 or len(added_changes) < len(unit):
-            for piece in pieces:
-                index, change = piece[0]
-                after_tree = pairs[index].after
-                if change.now and not _RE.dependent.match(after_tree.text_of(change.now)):
-                    yield _compose(before, pairs, piece)
+        added_changes = [entry for entry in unit if entry[1].kind == "added"]
+        if 0 < len(added_changes) < len(unit):
+            yield _compose(before, pairs, added_changes)
 
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
@@ -726,21 +714,6 @@ def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
             break
         enclosing = above
     return enclosing
-
-
-def _piece(pairs: Sequence[TextComparison], change_at: tuple[int, AtomChange]) -> int:
-    """The block of an added statement: its entry, example, row or section."""
-    index, change = change_at
-    tree = pairs[index].after
-    assert change.now is not None
-    path = tree.path(change.now)
-    fresh = _fresh(pairs[index], "added")
-    blocks = [node for node in path if node.kind in {"section", "block", "table"}]
-    new_block = next((block for block in blocks if id(block.children[0]) in fresh), None)
-    if new_block is None and change.now.kind == "clause":
-        clauses = [child for child in path[-1].children if child.kind == "clause"]
-        new_block = path[-1] if all(id(clause) in fresh for clause in clauses) else None
-    return id(new_block or change.now)
 
 
 def _compose(

@@ -540,28 +540,6 @@ def _values(answer: str) -> list[str]:
     return [v.strip(_MARKS) for v in strings if 1 < len(v.split()) <= _VALUE_WORDS]
 
 
-_LABEL = re.compile(r"[*_`'\"]*([^\W\d_][\w-]*(?: [\w-]+){0,2})[*_`'\"]*:[*_]*\s+\S")
-# Entries that begin so define nothing, and a list may have many of them.
-_NO_LABELS = frozenset({"answer", "example", "for example", "input", "note", "output"})
-
-
-def explained_twice(text: PromptText) -> list[str]:
-    """The words that one list explains more than once, in other words."""
-    explained: dict[tuple[int, str], dict[str, str]] = {}
-    for tree in text.trees:
-        for entry in tree.nodes("entry"):
-            first_line = tree.text_of(entry).split("\n", 1)[0].strip()
-            match = _LABEL.match(first_line.lstrip("-*+•0123456789.) "))
-            if match and match[1].casefold() not in _NO_LABELS:
-                key = (id(tree.parent(entry)), match[1].casefold())
-                explained.setdefault(key, {})[normalise(first_line)] = first_line
-    return [
-        f"{label!r} is explained twice: {' and '.join(map(repr, lines.values()))}"
-        for (_, label), lines in explained.items()
-        if len(lines) > 1
-    ]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSection:
     """A section that may be replaced, with its current place.
@@ -595,7 +573,7 @@ _WORD_RUN = re.compile(r"[\w'-]+")
 # This number of content words in one order identifies a source.
 _TELLING = 3
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-# The common share of words; a suspicion needs more evidence and rejects nothing, so it may be low.
+# The common share of words; a suspected contradiction rejects nothing, so it may be low.
 _SAME_SUBJECT = 0.5
 # With fewer words in common, two lines may have different subjects.
 _PLAINLY = 3
@@ -659,25 +637,6 @@ class Guard:
             or self._invariants(edit, before, after)
             or self._find_copied(before, after)
         )
-
-    def suspicion(self, before: PromptText, after: PromptText) -> str:
-        """A possible problem of an edit by its words: it needs more evidence, without a veto."""
-        new, _ = changed_texts(before, after)
-        old_instructions = [statement for statement in _instructions(after) if statement not in new]
-        new_instructions = [statement for statement in _instructions(after) if statement in new]
-        for statement in new_instructions:
-            rivals = old_instructions
-            if self._was_released(statement):  # a release had it next to other released statements
-                rivals = [other for other in old_instructions if not self._was_released(other)]
-            clash = next((other for other in rivals if _contradicts(statement, other)), None)
-            if clash is not None:
-                return f"{statement!r} may contradict {clash!r}, which stays"
-        clashes = (
-            f"{first!r} may contradict {other!r}"
-            for first, other in combinations(new_instructions, 2)
-            if _contradicts(first, other)
-        )
-        return next(clashes, "")
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that may be replaced, in the order of their marks."""
@@ -823,7 +782,6 @@ def text_warnings(text: PromptText) -> list[str]:
         if _contradicts(first, other)
         and len(content_words(first) & content_words(other)) >= _PLAINLY
     ]
-    warnings += explained_twice(text)
     if instructions and not guess_language("\n".join(instructions)):
         warnings.append("its language is unknown here, so contradictions in it were not looked for")
     return warnings

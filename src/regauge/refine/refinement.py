@@ -15,7 +15,6 @@ from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
 from regauge.prompts import (
-    Message,
     content_errors,
     fix_messages,
     parse_prompt,
@@ -25,7 +24,7 @@ from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check, FailureMode
-from regauge.refine.attempts import Attempt, HoldoutLedger, Memory, strategy_prior
+from regauge.refine.attempts import Attempt, HoldoutLedger, Memory
 from regauge.refine.delivery import build_revision, markdown_of, result_of
 from regauge.refine.edits import Edit, PromptText, ops_between
 from regauge.refine.feedback import Feedback, describe_feedback, labels_of
@@ -44,14 +43,13 @@ from regauge.refine.proposers._protocol import ProbingProposer, ProposerContext,
 from regauge.refine.runs import (
     TrailError,
     TrailFile,
-    edits_of_runs,
     load_memory,
+    memory_key,
     read_trail,
     read_verified,
     replay_trail,
     save_memory,
     seal,
-    text_to_json,
     truncate_trail,
 )
 from regauge.refine.subject import (
@@ -330,9 +328,6 @@ class RunEstimate:
     call_usd: float | None
 
 
-_KNOWN = "known.json"
-
-
 def feedback_of(
     project: Project, subject: Subject, feedback: Feedback | None, *, critics: bool
 ) -> Feedback:
@@ -351,36 +346,18 @@ def feedback_of(
     return Feedback()
 
 
-def save_inputs(run: Run, subject: Subject) -> None:
-    """Save the releases and the feedback of a run; both may change later."""
-    releases: list[JSON] = [
-        {"name": release.name, "command": release.command, "messages": text_to_json(release.text)}
-        for release in subject.releases
-    ]
-    document = {"releases": releases, "feedback": asdict(subject.feedback)}
-    text = json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-    write_whole(run.directory / _KNOWN, text.encode())
-
-
 def load_inputs(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
     """The prompt's file, the releases and the feedback at the start of a run."""
+    began = read_trail(run.trail)[0].body
     try:
         source = run.before.read_bytes().decode()
-        document: Any = read_json((run.directory / _KNOWN).read_text(encoding="utf-8"))
-        releases: list[Release] = []
-        for release in document["releases"]:
-            messages = tuple(Message(**message) for message in release["messages"])
-            text = PromptText(messages=messages)
-            releases.append(Release(name=release["name"], command=release["command"], text=text))
-        feedback = TypeAdapter(Feedback).validate_python(document["feedback"])
-        return source, tuple(releases), feedback
+        releases = TypeAdapter(tuple[Release, ...]).validate_python(began["releases"])
+        feedback = TypeAdapter(Feedback).validate_python(began["feedback"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TrailError(
-            f"run {run.id} cannot be recomputed: its copies cannot be read: {error}"
+            f"run {run.id} cannot be recomputed: its inputs cannot be read: {error}"
         ) from error
-
-
-_OF_EARLIER_RUNS = frozenset({"holdout_looks", "prior"})
+    return source, releases, feedback
 
 
 def run_inputs(
@@ -396,12 +373,10 @@ def run_inputs(
         "prompt": subject.prompt.name,
         "version": str(subject.prompt.version or ""),
         "prompt_digest": subject.prompt.digest,
-        "base": text_to_json(subject.text),
         **_judging_inputs(subject),
         "train": len(config.train),
         "holdout": len(config.holdout),
         "holdout_looks": sorted(config.holdout_looks_before),
-        "prior": dict(config.prior),
         "calls_max": config.policy.limits.calls,
         **({"judging": dict(config.judging)} if config.judging else {}),
         "criteria": {
@@ -415,8 +390,8 @@ def run_inputs(
         "replaceable": [
             [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
         ],
-        "people": _people(subject, config),
-        "released": digest_of(list(subject.released_texts)),
+        "feedback": TypeAdapter(Feedback).dump_python(subject.feedback, mode="json"),
+        "releases": TypeAdapter(tuple[Release, ...]).dump_python(subject.releases, mode="json"),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
         "memory": [asdict(entry) for entry in memory.attempts],
     }
@@ -430,16 +405,6 @@ def _judging_inputs(subject: Subject) -> dict[str, JSON]:
         "judges": {name: judge.digest for name, judge in subject.judges().items()},
         "cases": digest_of([[name, member.case.digest] for name, member in members.items()]),
     }
-
-
-def _people(subject: Subject, config: LoopConfig) -> JSON:
-    """The remarks of users; labels by their digest alone, as there may be many."""
-    if not config.feedback:
-        return None
-    feedback = [asdict(evidence) for evidence in subject.feedback.evidence]
-    labels = [evidence for evidence in feedback if evidence["kind"] == "label"]
-    remarks = [evidence for evidence in feedback if evidence["kind"] != "label"]
-    return {"said": remarks, "labels": digest_of(labels), "left_out": [*subject.feedback.left_out]}
 
 
 def warnings_of(judges: Mapping[str, Judge], refiner: str, *, critics: bool) -> tuple[str, ...]:
@@ -460,9 +425,7 @@ def changed_inputs(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         return {**run_inputs[key], "usd": None} if key == "options" else run_inputs.get(key)
 
     # The trail itself has the results of earlier runs.
-    changed = [
-        k for k in now if k not in _OF_EARLIER_RUNS and value_of(began, k) != value_of(now, k)
-    ]
+    changed = [k for k in now if k != "holdout_looks" and value_of(began, k) != value_of(now, k)]
     if not {"judges", "cases"} & {*changed}:
         return changed
     # Checks and goals follow from judges and cases, so they are not named in addition.
@@ -505,11 +468,10 @@ class Refinement:
         feedback_or_none = feedback or Feedback()
         if began is not None:
             source, releases, feedback_or_none = load_inputs(began)
+            self.subject = replace(self.subject, releases=releases)
             if earlier is not None:
                 as_it_was = parse_prompt(source, path=self.subject.prompt.path)
-                self.subject = replace(
-                    self.subject, prompt=as_it_was, source=source, releases=releases
-                )
+                self.subject = replace(self.subject, prompt=as_it_was, source=source)
         model = options.model or self.subject.model
         if not model:
             raise UsageError(
@@ -545,12 +507,10 @@ class Refinement:
             if isinstance(proposer, ProbingProposer)
         ]
         self._ledger = HoldoutLedger(evals.project, self.subject.prompt.name, config.holdout)
-        earlier_edits = edits_of_runs(evals.project) if use_attempts else ()
         self.config: LoopConfig = replace(
             config,
             holdout_looks_before=self._ledger.read(),
             goals=resolve_goals(options.goals, self.subject, evals.project),
-            prior=strategy_prior(earlier_edits),
             # A model in this process needs no probe: nothing between it and its responses can fail.
             probe_proposer=probing[0] if probing and remote and may_call_model else "",
         )
@@ -562,8 +522,7 @@ class Refinement:
     @property
     def memory_key(self) -> str:
         """The digest of all inputs that results depend on."""
-        judged_before = _judging_inputs(self.subject)
-        return digest_of([judged_before["cases"], judged_before["judges"], judged_before["models"]])
+        return memory_key(_judging_inputs(self.subject))
 
     def estimate(self) -> RunEstimate:
         """The cost of the run, without any call."""
@@ -619,7 +578,6 @@ class Refinement:
     def run(self, run: Run, listen: Callable[[Note], None]) -> LoopState:
         """Run from the beginning."""
         run.before.write_bytes(self.subject.source.encode())
-        save_inputs(run, self.subject)
         trail = TrailFile.begin(run.trail, self._about())
         return self._drive(begin(self.config, self.memory), trail, listen)
 
@@ -684,7 +642,6 @@ class Refinement:
         self.config = replace(
             self.config,
             holdout_looks_before=frozenset(map(str, began.get("holdout_looks", ()))),
-            prior=dict(began.get("prior", {})),
             judging=dict(began.get("judging", {})),
             policy=policy,
             probe_proposer=probe_proposer,
@@ -701,7 +658,7 @@ class Refinement:
         """Write the result of a run: document, rationale, and the proposed file."""
         replayed_calls = int(run.facts().get("replayed", 0)) + self.replayed_calls
         run.note(replayed=replayed_calls)
-        subject, config, stop = self.subject, self.config, state.stop
+        subject, stop = self.subject, state.stop
         revision = None
         if stop is not None and stop.proposal:
             revision = build_revision(subject, state.text, state.accepted, date=date)
@@ -719,18 +676,9 @@ class Refinement:
         )
         if revision is not None:
             write_whole(run.diff, result["revision"]["diff"].encode())
-            seal(run)
         write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
         write_whole(run.markdown, markdown_of(result).encode())
-        if revision is not None:
-            texts = (config.base, *(accepted.text for accepted in state.accepted))
-            edits = [
-                asdict(Attempt.from_texts(before, accepted.text, accepted.mode.key, "accepted"))
-                for before, accepted in zip(texts, state.accepted, strict=False)
-            ]
-            document = {"key": self.memory_key, "edits": edits}
-            write_whole(run.directory / "accepted.json", json.dumps(document).encode())
-        run.note_end()
+        seal(run)
         save_memory(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
         return result
 

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
@@ -24,13 +24,12 @@ from regauge.regular_file import read_regular
 from regauge.strict_json import explain_format, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
     from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.refine.edits import PromptText
     from regauge.refine.loop._state import LoopState
 
 
@@ -43,13 +42,8 @@ def _adapters() -> Mapping[str, TypeAdapter[Observation]]:
 def observation_to_json(observation: Observation) -> dict[str, JSON]:
     """A document for `observation_from_json`, without default values."""
     kind = type(observation).__name__
-    document = _adapters()[kind].dump_python(observation, mode="json")
-    words = {
-        field.name: document[field.name]
-        for field in fields(observation)
-        if getattr(observation, field.name) != field.default
-    }
-    return {"kind": kind, **words}
+    adapter = _adapters()[kind]
+    return {"kind": kind, **adapter.dump_python(observation, mode="json", exclude_defaults=True)}
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
@@ -59,11 +53,6 @@ def observation_from_json(document: Mapping[str, Any]) -> Observation:
         return _adapters()[values.pop("kind")].validate_python(values)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no observation of a run: {error}") from error
-
-
-def text_to_json(text: PromptText) -> list[JSON]:
-    """The messages of a text."""
-    return [{"role": message.role, "content": message.content} for message in text.messages]
 
 
 # Of trails, and of `run.json`.
@@ -82,7 +71,7 @@ class TrailEvent:
     """One line of a trail.
 
     Attributes:
-        kind: `began` for the first line, `wrote` for the files of a proposal, else `observed`.
+        kind: `began` for the first line, `wrote` for the files of the end, else `observed`.
         prev: The digest of the line before; empty for the first.
     """
 
@@ -136,7 +125,7 @@ class TrailFile:
         self.listen(state)
 
     def wrote(self, files: Mapping[str, str]) -> None:
-        """Append the digests of a proposal's files, by name."""
+        """Append the digests of the files that a run wrote at its end, by name."""
         self._write("wrote", {"files": dict(files)})
 
     def _write(self, kind: str, body: Mapping[str, JSON]) -> None:
@@ -157,7 +146,10 @@ def read_trail(path: Path) -> tuple[TrailEvent, ...]:
     try:
         lines = read_regular(path).split(b"\n")
     except OSError as error:
-        raise TrailError(f"{path}: {error.strerror or error}") from error
+        raise TrailError(
+            f"{path}: {error.strerror or error}\n"
+            "  fix: nothing was decided in this run; begin a new one: regauge refine NAME"
+        ) from error
     events: list[TrailEvent] = []
     last = ""
     for number, line in enumerate(lines[:-1], 1):
@@ -178,16 +170,10 @@ def read_trail(path: Path) -> tuple[TrailEvent, ...]:
 
 def truncate_trail(path: Path) -> None:
     """Remove a truncated last line, so that more can be appended."""
-    try:
-        data = read_regular(path)
-    except OSError as error:
-        raise TrailError(
-            f"{path}: {error.strerror or error}\n"
-            "  fix: nothing was decided in this run; begin a new one: regauge refine NAME"
-        ) from error
+    read_trail(path)
+    data = read_regular(path)
     end = data.rfind(b"\n") + 1
     if end < len(data):
-        read_trail(path)
         with path.open("rb+") as file:
             file.truncate(end)
 
@@ -308,14 +294,10 @@ class Run:
             raise UsageError(f"{path}: schema_version {version!r} is not {SCHEMA_VERSION}")
         return facts
 
-    def note_end(self) -> None:
-        """Write the digests of the final files into `run.json`."""
-        self.note(end={**_digests(self.directory / name for name in _END_FILES)})
-
-    def read_end(self, path: Path) -> str:
-        """The text of a file that was written at the end."""
-        digests = self.facts().get("end")
-        if not isinstance(digests, dict):
+    def read_view(self, path: Path) -> str:
+        """The text of the result or its rationale, as the run wrote it."""
+        sealed = _sealed(_read_events(self))
+        if not sealed:
             raise UsageError(
                 f"run {self.id} is not over\n  fix: regauge refine resume {self.id}, or see what it"
                 f" did: regauge refine show {self.id} --trail"
@@ -325,7 +307,7 @@ class Run:
             content = read_regular(path)
         except OSError as error:
             raise TrailError(f"{Diagnostic.unreadable(path, error)}{fix}") from error
-        if cast("dict[str, Any]", digests).get(path.name) != hashlib.sha256(content).hexdigest():
+        if sealed.get(path.name) != hashlib.sha256(content).hexdigest():
             raise TrailError(f"{path} is not what run {self.id} wrote{fix}")
         return content.decode()
 
@@ -385,6 +367,11 @@ def find_refinement(project: Project, name: str) -> Run:
     raise UsageError(f"there is no run {name!r}\n  fix: regauge refine list")
 
 
+def memory_key(inputs: Mapping[str, Any]) -> str:
+    """The digest of all inputs of a run that results depend on."""
+    return digest_of([inputs["cases"], inputs["judges"], inputs["models"]])
+
+
 def load_memory(project: Project, prompt: str, key: str) -> Memory:
     """Load the edits of a prompt that earlier runs rejected.
 
@@ -434,16 +421,14 @@ def save_status(run: Run, state: LoopState) -> None:
 
 def reject_edits(project: Project, run: Run, changes: Sequence[int]) -> None:
     """Reject changes of a run for later runs, by their numbers from 0."""
-    prompt = run.prompt
-    path = run.directory / "accepted.json"
-    document: Any = read_json(run.read_end(path))
+    result: Any = read_json(run.read_view(run.result))
     try:
-        entries = [Attempt.from_json(document["edits"][number]) for number in changes]
+        entries = [Attempt.from_json(result["changes"][number]["attempt"]) for number in changes]
     except ValidationError as error:
         problem = explain_format(error.errors()[0])
-        raise UsageError(f"{path}: {problem}", fix=f"regauge refine {prompt}") from error
-    refused = [replace(entry, result="rejected-by-person") for entry in entries]
-    save_memory(project, prompt, document["key"], Memory(tuple(refused)))
+        raise UsageError(f"{run.result}: {problem}", fix=f"regauge refine {run.prompt}") from error
+    refused = tuple(replace(entry, result="rejected-by-person") for entry in entries)
+    save_memory(project, run.prompt, memory_key(read_trail(run.trail)[0].body), Memory(refused))
 
 
 def now() -> str:
@@ -524,43 +509,52 @@ def _is_locked(file: TextIO) -> bool:
     return True
 
 
-_END_FILES = ("result.json", "revision.md", "accepted.json")
-_FILES = ("before.prompt.yml", "revision.prompt.yml", "revision.diff", "prompts.lock")
+# The files of a finished run; it writes those of `_VIEWS` again when it is resumed.
+_PROPOSAL = ("before.prompt.yml", "revision.prompt.yml", "revision.diff", "prompts.lock")
+_VIEWS = ("result.json", "revision.md")
 
 
 def seal(run: Run) -> None:
-    """Append the digests of a proposal's files to the trail, unless they are there."""
+    """Append the digests of a run's final files to the trail, unless they are there."""
     events = read_trail(run.trail)
-    files = _digests(run.directory / name for name in _FILES)
-    if _seal(events) != files:
+    files = {name: digest for name in (*_PROPOSAL, *_VIEWS) if (digest := _digest(run, name))}
+    if _sealed(events) != files:
         TrailFile(run.trail, events).wrote(files)
 
 
 def read_verified(run: Run) -> tuple[TrailEvent, ...]:
     """The events of a run's trail, after a check of its chain and the proposed files."""
-    fix = f"  fix: do not apply it; start a new run: regauge refine {run.prompt}"
-    try:
-        events = read_trail(run.trail)
-    except TrailError as error:
-        raise TrailError(f"{error}\n{fix}") from error
-    sealed = _seal(events)
-    digests = _digests(run.directory / name for name in _FILES)
+    events = _read_events(run)
+    sealed = _sealed(events)
     if not sealed and not run.revision.is_file():
         return events  # without a proposal
-    for name in _FILES:
-        if sealed.get(name) != digests.get(name):
+    for name in _PROPOSAL:
+        if sealed.get(name, "") != _digest(run, name):
             raise TrailError(
                 f"{run.directory / name} is not what run {run.id} wrote, as {run.trail.name} has"
-                f" it\n{fix}"
+                f" it\n{_new_run(run)}"
             )
     return events
 
 
-def _seal(events: tuple[TrailEvent, ...]) -> dict[str, str]:
-    """The digests of files in the trail; empty if the run proposes nothing."""
+def _read_events(run: Run) -> tuple[TrailEvent, ...]:
+    try:
+        return read_trail(run.trail)
+    except TrailError as error:
+        raise TrailError(f"{error}\n{_new_run(run)}") from error
+
+
+def _new_run(run: Run) -> str:
+    return f"  fix: do not apply it; start a new run: regauge refine {run.prompt}"
+
+
+def _sealed(events: Sequence[TrailEvent]) -> dict[str, str]:
+    """The digests of final files in the trail; empty if the run is not over."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}
 
 
-def _digests(paths: Iterable[Path]) -> dict[str, str]:
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in paths if p.is_file()}
+def _digest(run: Run, name: str) -> str:
+    """The digest of a file of a run; empty without such a file."""
+    path = run.directory / name
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

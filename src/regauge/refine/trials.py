@@ -40,7 +40,7 @@ from regauge.prompts import input_text
 from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import CaseText, Leaks
-from regauge.refine.loop._plan import calls_max, floor_calls, trials_for
+from regauge.refine.loop._plan import calls_left, floor_calls, model_calls_left, trials_for
 from regauge.refine.loop._state import (
     CritiqueResult,
     Interrupted,
@@ -52,6 +52,7 @@ from regauge.refine.loop._state import (
     TrialResults,
 )
 from regauge.refine.proposers._model import (
+    ProposerCalls,
     object_in,
     probe_proposer,
     request_critique,
@@ -332,8 +333,6 @@ def problem_of(
             reason=hide.text("; ".join(reasons)),
         )
 
-    left_calls = calls_max(state) - state.spending.total
-    left = state.config.policy.limits.model_calls - state.spending.model_calls
     trial_counts: Counter[tuple[str, str]] = Counter()
 
     async def search(text: PromptText, cases: Sequence[str]) -> TrialResults | Interrupted:
@@ -361,10 +360,10 @@ def problem_of(
         replaceable=state.config.guard.open_sections(state.text),
         feedback=_bearing_on(mode, feedback),
         cycle=state.cycle,
-        model_calls=max(0, left),
+        model_calls=model_calls_left(state),
         cases=(*failing[: _SEARCHED_MAX // 2], *passing[: _SEARCHED_MAX // 2]),
         run_trials=None if run_trials is None else search,
-        calls=max(0, trials_for(state.config, left_calls - floor_calls(state.config))),
+        calls=max(0, trials_for(state.config, calls_left(state) - floor_calls(state.config))),
     )
 
 
@@ -542,7 +541,7 @@ async def verify_by_gate(
                 1,
             ),
         )
-        for case in (*state.config.train, *state.config.holdout)
+        for case in state.config.cases
         if (checks := state.tally.checks(state.config.base.digest, [case]))
     ]
     gate = Gate(cases, _without_repairs(policy or GatePolicy()))
@@ -718,21 +717,15 @@ class EvalWorkbench:
     ) -> ProbeResult | CritiqueResult | ProposalResult | Interrupted:
         """Call a proposer; edits that would break the prompt's file are rejected here."""
         proposer = self.proposers[action.proposer]
-        callbacks = (self._complete, self._forget)
+        calls = ProposerCalls(self._complete, model_calls_left(state), self._forget)
         try:
             match action.kind:
                 case "probe":
-                    return await probe_proposer(
-                        proposer, self.config.policy.limits.model_calls, *callbacks
-                    )
+                    return await probe_proposer(proposer, calls)
                 case "critique":
-                    return await request_critique(
-                        proposer, self._problem(state, action), *callbacks
-                    )
+                    return await request_critique(proposer, self._problem(state, action), calls)
                 case "edits":
-                    proposal = await request_edits(
-                        proposer, self._problem(state, action), *callbacks
-                    )
+                    proposal = await request_edits(proposer, self._problem(state, action), calls)
                     return self._readable(state.text, proposal)
         except UnmeasuredError as error:
             return _interrupted(error, str(error))

@@ -214,13 +214,13 @@ def prompt_document(
     decided: GateResult, suite_base: SuiteBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
-    suite, base = suite_base.suite, suite_base.base.suite
+    suite, base = suite_base.candidate, suite_base.base
     base_commit = decided.comparison.base_commit
     project = base_commit.project
     return PromptDocument(
         prompt=suite_base.name,
         path=str(project.relative(suite.prompt.path)),
-        state="new" if base is None else "unchanged" if suite_base.base.unchanged else "changed",
+        state="new" if base is None else "unchanged" if suite_base.unchanged else "changed",
         version=suite.version or None,
         base_version=(base.version or None) if base else None,
         digest=suite.prompt.digest,
@@ -270,12 +270,14 @@ def _changed_line(head: Prompt, base: Prompt) -> int:
 
 
 def _prompt_diff(decided: GateResult, suite_base: SuiteBase) -> str:
-    base = suite_base.base.suite
-    if base is None or base.prompt.source == suite_base.suite.prompt.source:
+    base = suite_base.base
+    if base is None or base.prompt.source == suite_base.candidate.prompt.source:
         return ""
-    path = str(decided.comparison.base_commit.project.relative(suite_base.suite.prompt.path))
+    path = str(decided.comparison.base_commit.project.relative(suite_base.candidate.prompt.path))
     files = f"{path} ({decided.comparison.base_commit.ref})", path
-    return "\n".join(prompt_diff(base.prompt.source, suite_base.suite.prompt.source, files=files))
+    return "\n".join(
+        prompt_diff(base.prompt.source, suite_base.candidate.prompt.source, files=files)
+    )
 
 
 def prompt_diff(before: str, now: str, *, files: tuple[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What became of edits, and which strategy comes first for it."""
+"""What became of edits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from click.testing import CliRunner
 
 from regauge.cli.refine import command
 from regauge.errors import PromptError
-from regauge.refine.attempts import EditResultTable, edit_results, strategy_prior
+from regauge.refine.attempts import EditResultTable, edit_results
 from regauge.refine.loop._state import RevisionDecision, Spending
-from regauge.refine.runs import decisions_of
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
 REFUSAL = RevisionDecision(
@@ -23,9 +22,7 @@ REFUSAL = RevisionDecision(
 def fates(here) -> dict[str, str]:
     """By the line that an edit adds."""
     state = here.run()
-    decisions = [decision for one in here.states for decision in decisions_of(one)]
-    accepted = [one.edit for one in state.accepted]
-    found = edit_results(decisions, accepted, has_proposal=state.stop.proposal)
+    found = edit_results(state.memory.attempts, has_proposal=state.stop.proposal)
     assert {op for entry in found for op in entry["ops"].split("+")} <= {
         "insert",
         "replace",
@@ -44,7 +41,7 @@ def test_each_edit_ends_in_one_fate():
     assert fates(here) == {fluff: "screened-out", leak: "guarded", JSON: "kept"}
 
     refused = world(without("json"), says=REFUSAL, propose=lambda *_: edits(JSON))
-    assert fates(refused) == {JSON: "rolled-back"}
+    assert fates(refused) == {JSON: "suite-refused"}
 
 
 def test_an_edit_that_breaks_another_check_is_refuted():
@@ -53,22 +50,6 @@ def test_an_edit_that_breaks_another_check_is_refuted():
 
     here = world(without("json"), passes=trading, propose=lambda *_: edits("- Answer in jason."))
     assert fates(here)["- Answer in jason."] == "refuted"
-
-
-def test_strategies_that_were_kept_come_first_among_candidates_that_look_alike():
-    lines = ("- Bees answer JSON.", "- Cats answer JSON.", "- Dogs answer JSON.")
-    known = [{"strategy": lines[2], "result": "kept"}, {"strategy": lines[0], "result": "refuted"}]
-    prior = strategy_prior(known)
-    assert prior == {lines[0]: 0.3333, lines[2]: 0.6667}
-
-    def order(**changes) -> list[str]:
-        here = world(without("json"), propose=lambda *_: edits(*lines), **changes)
-        here.run()
-        first = next(one for one in here.states if one.phase == "screen")
-        return [candidate.edit.strategy for candidate in first.candidates]
-
-    assert order() == list(lines)
-    assert order(prior=prior) == [lines[2], lines[1], lines[0]]
 
 
 def test_a_table_counts_every_fate_of_every_kind():
@@ -82,9 +63,9 @@ def test_a_table_counts_every_fate_of_every_kind():
     table = EditResultTable.from_entries(entries, "ops")
 
     assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
-    assert table.fates == ("kept", "refuted", "guarded")
-    assert (table.share_kept("insert"), table.prior("insert")) == (1, 2 / 3)
-    assert (table.share_kept("nothing"), table.prior("nothing")) == (None, 1 / 2)
+    assert table.results == ("kept", "refuted", "guarded")
+    assert table.share_kept("insert") == 1
+    assert table.share_kept("nothing") is None
 
 
 def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
@@ -112,7 +93,6 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
             "refuted": 1,
             "measured": 3,
             "share_kept": 0.6667,
-            "prior": 0.6,
         }
     }
     with pytest.raises(PromptError, match="there is no prompt 'q'"):

@@ -11,7 +11,7 @@ from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import PromptText, apply, changed_places, changed_statements
 from tests.unit.refine.world import HEALTHY, JSON, adding, deleting, without
 
-AGAINST = ("refuted", "overfit", "suite-refused", "redundant", "rejected-by-person")
+AGAINST = ("refuted", "overfit", "suite-refused", "rejected-by-person")
 
 
 def entry(before, after, result="refuted", mode="json/missing"):

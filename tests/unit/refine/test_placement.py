@@ -21,7 +21,7 @@ from regauge.refine.edits import (
     without_losses,
 )
 from regauge.refine.guards import CaseText, Guard
-from regauge.refine.loop._candidates import candidates_of, move_rule
+from regauge.refine.loop._candidates import candidates_of
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -42,19 +42,6 @@ SECTIONS = "Help.\n# Form\n- Be short.\n# Content\n{rules}\n# Input\n{{{{input}}
 
 def prompt(*rules: str) -> PromptText:
     return PromptText.from_contents(SECTIONS.format(rules="\n".join(rules)))
-
-
-def test_a_rule_that_is_not_followed_moves():
-    text = prompt(UTC, LOCAL, JSON)
-    here = world(text, passes=lambda t, case, check: check != "utc" and passes(t, case, check))
-    here.run()
-    state = next(s for s in here.states if s.open_modes and s.mode.check == "utc")
-
-    edits = move_rule(state)
-
-    made = [(edit.strategy, apply(text, edit.ops)) for edit in edits]
-    assert any(kind == "move" and after.lines[3].text == UTC for kind, after in made)
-    assert all(UTC in after.full_text and JSON in after.full_text for _, after in made)
 
 
 UNWATCHED = tuple(f"- Mind the {word}." for word in ("tone", "dates", "names", "links", "units"))
@@ -96,24 +83,6 @@ def test_a_rule_that_is_added_has_other_places():
         apply(text, here.ops), prompt(LOCAL, JSON, UTC)
     ]  # fmt: skip
     assert [candidate.edit.strategy for candidate in kept] == ["rewrite", "add-rule"]
-
-
-def test_of_edits_that_help_the_one_that_leaves_fewest_failures_is_accepted():
-    half = "- JSON."  # the shorter one, which is tested first
-
-    def ok(text, case, check):
-        if check == "json" and half in text:
-            return case not in TRAIN[5:]
-        return passes(text, case, check)
-
-    here = world(without("json"), propose=lambda *_: [adding(half), adding(JSON, SHORT)], passes=ok)
-
-    state = here.run()
-
-    assert here.events[:7].count("confirmed") == 2
-    assert state.stop.reason == "goal-met"
-    assert half not in state.text.full_text
-    assert JSON in state.text.full_text
 
 
 def test_a_definition_of_many_entries_is_tried_as_a_whole_although_it_has_many_parts():

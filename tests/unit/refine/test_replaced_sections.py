@@ -16,7 +16,7 @@ from regauge.refine.edits import (
     apply,
     changed_statements,
 )
-from regauge.refine.guards import CaseText, Guard, OpenSection, text_warnings
+from regauge.refine.guards import CaseText, Guard, OpenSection
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -136,10 +136,11 @@ def test_an_unmarked_section_and_one_with_other_operations_are_refused_in_words(
     here, state = run(mixed, marks=())
     notes = [note for one in here.states for note in one.notes if note.event == "guarded"]
     assert not state.stop.proposal
-    said = {note.text: note.numbers["ops"] for note in notes}
-    assert said["m: the section '# Rules' is not marked as replaceable"] == "replace_section"
-    mixed_kinds = "delete+replace_section"
-    assert said["m: a section is replaced by an edit that does nothing else"] == mixed_kinds
+    assert {
+        "m: the section '# Rules' is not marked as replaceable",
+        "m: a section is replaced by an edit that does nothing else",
+    } <= {note.text for note in notes}
+    assert "replace_section" in {attempt.ops for attempt in state.memory.attempts}
 
 
 def test_a_refuted_section_does_not_come_back_in_nearly_the_same_words():
@@ -171,10 +172,3 @@ def test_the_words_of_a_mark_limit_every_edit():
     assert not objection(more, marks=MARKS[:1])
     wide = (Replaceable(section="# Form", words=9),)
     assert not objection(more, marks=wide)
-
-
-def test_a_word_that_a_list_explains_twice_is_named():
-    text = PromptText.from_contents("Levels:\n- low: wait.\n- low: no hurry.\n\nBe short.")
-    assert text_warnings(text) == [
-        "'low' is explained twice: '- low: wait.' and '- low: no hurry.'"
-    ]

@@ -20,7 +20,7 @@ SHOWN = (
     "suite-refused", "candidates", "calls", "underpowered", "unreadable", "interrupted", "wild 1",
     "wild 3", "wild 7", "wild 10", "noise 0.2", "steadied", "not steadied", "judged by models",
     "few calls", "more calls", "without holdout", "localised", "goals, three", "goal, lax",
-    "overfit", "made needless",
+    "overfit",
 )  # fmt: skip
 
 

@@ -7,11 +7,10 @@ the end is the prompt without that one statement, tested as any other edit.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from regauge.refine.attempts import NO_PRIOR, Attempt, edit_facts
+from regauge.refine.attempts import Attempt
 from regauge.refine.edits import (
     Edit,
     EditError,
@@ -33,7 +32,7 @@ from regauge.refine.edits import (
 )
 from regauge.refine.loop._plan import current_count, screen_count
 from regauge.refine.loop._state import Candidate
-from regauge.statements import content_words, delete, move, normalise
+from regauge.statements import content_words, delete, normalise
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
-    from regauge.refine.loop._state import LoopState, Place
+    from regauge.refine.loop._state import Accepted, LoopState, Place
     from regauge.statements import Node, Tree
 
 # The rationale of an edit for a rule that the prompt already has.
@@ -57,8 +56,6 @@ _CANDIDATES_MAX = 5
 _WHOLE_MIN = 2
 # The number of changes that a section counts as: it follows all edits of statements.
 _SECTION = 10
-# Each place is a candidate of its own.
-_PLACES_MAX = 3
 
 
 def candidates_of(
@@ -69,10 +66,10 @@ def candidates_of(
     Each self-contained change of an edit is also a candidate of its own. So a useful change comes
     without its surroundings.
     """
-    pool, state = _pool(state, edits)
+    pool, wholes, state = _pool(state, edits)
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     has_guarded = False
-    for shape, (edit, after) in pool.entries.items():
+    for shape, (edit, after) in pool.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
         objection = refusal or state.config.guard.objection(edit, state.text, after)
         if objection:
@@ -82,26 +79,22 @@ def candidates_of(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
             if not refusal and once:
-                has_guarded, state = True, add_attempt(state, after, objection, "guarded")
+                candidate = Candidate(edit=edit, text=after)
+                has_guarded, state = True, add_attempt(state, candidate, objection, "guarded")
             continue
         relevance = _relevance(state, edit, after)
-        suspicion = state.config.guard.suspicion(state.text, after)
         is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
-            not pool.agreement[shape],
-            bool(suspicion),
             _SECTION if is_section else len(units_of(state.text, after)),
             count_lost_words(state.text, after),
             -relevance,
-            -pool.agreement[shape],
-            -state.config.prior.get(edit.strategy, NO_PRIOR),
         )
-        ranked_pairs.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
+        ranked_pairs.append((rank, Candidate(edit=edit, text=after)))
     ranked_pairs.sort(key=lambda entry: entry[0])
     candidates = [candidate for _, candidate in ranked_pairs]
     # A definition of many entries may help only as a whole, and its parts may be many.
-    complete = [candidate for candidate in candidates if candidate.text.shape in pool.complete][
+    complete = [candidate for candidate in candidates if candidate.text.shape in wholes][
         :_WHOLE_MIN
     ]
     partial = [candidate for candidate in candidates if candidate not in complete]
@@ -111,42 +104,36 @@ def candidates_of(
 
 
 def add_attempt(
-    state: LoopState, text: PromptText, detail: str, result: AttemptResult = "refuted"
+    state: LoopState,
+    attempted: Candidate | Accepted,
+    detail: str = "",
+    result: AttemptResult = "refuted",
 ) -> LoopState:
-    """The state with the result of an edit in its memory."""
+    """The state with the result of an edit in its memory; by default its strategy is the detail."""
     key = state.mode.key if state.open_modes else ""
-    entry = Attempt.from_texts(state.text, text, key, result, detail=detail, cycle=state.cycle)
+    edit = attempted.edit
+    entry = Attempt.from_edit(
+        edit,
+        state.text,
+        attempted.text,
+        key,
+        result,
+        detail=detail or edit.strategy,
+        cycle=state.cycle,
+    )
     return replace(state, memory=state.memory.with_attempts(entry))
 
 
 def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     """The state with the note on a rejection by a guard."""
-    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, edit_facts(edit))
+    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
 
 
-@dataclass
-class _Pool:
-    """Candidates by the shape of their text.
-
-    Attributes:
-        complete: The shapes of proposals with all of their changes.
-        agreement: The number of proposals with a shape; 0 for a rule moved to another section.
-    """
-
-    entries: dict[str, tuple[Edit, PromptText]] = field(
-        default_factory=dict[str, "tuple[Edit, PromptText]"]
-    )
-    complete: set[str] = field(default_factory=set[str])
-    agreement: Counter[str] = field(default_factory=Counter[str])
-
-    def add(self, edit: Edit, after: PromptText) -> None:
-        self.entries.setdefault(after.shape, (edit, after))
-        self.agreement[after.shape] += 1
-
-
-def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
-    """The candidates of proposals, complete and in parts."""
-    pool = _Pool()
+def _pool(
+    state: LoopState, edits: Sequence[Edit]
+) -> tuple[dict[str, tuple[Edit, PromptText]], set[str], LoopState]:
+    """The candidates of proposals and their parts by shape, and the shapes of whole proposals."""
+    pool: dict[str, tuple[Edit, PromptText]] = {}
     wholes: list[tuple[Edit, PromptText]] = []
     waiting = list(edits)
     for edit in waiting:
@@ -165,43 +152,14 @@ def _pool(state: LoopState, edits: Sequence[Edit]) -> tuple[_Pool, LoopState]:
         after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
-            pool.add(edit_between(edit, state.text, part), part)
+            pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
     for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
-        pool.add(edit, after)
-        pool.complete.add(after.shape)
-    for edit, after in list(pool.entries.values()):
+        pool.setdefault(after.shape, (edit, after))
+    for edit, after in list(pool.values()):
         if _relevance(state, edit, after):
             for variant, variant_text in _elsewhere(state.text, edit, after):
-                pool.entries.setdefault(variant_text.shape, (variant, variant_text))
-    return pool, state
-
-
-def move_rule(state: LoopState) -> tuple[Edit, ...]:
-    """The rule after the others of each section, the last section first.
-
-    Only for a rule that the prompt has and that is not followed enough. A part of a line stays in
-    its place.
-    """
-    text, rule = state.text, rule_to_follow(state)
-    if not rule:
-        return ()
-    (index, statement), *other_places = find_rule(text, rule)
-    tree = text.trees[index]
-    parent = tree.parent(statement)
-    has_parts = any(node is not statement for _, node in other_places)
-    if has_parts or statement.kind == "clause" or parent is None:
-        return ()
-    node = parent if parent.kind == "entry" else statement
-    edits: list[Edit] = []
-    places = [home for home in rule_places(text) if home.message == index and home.node is not node]
-    last = places[-1:]
-    for home in (*last, *places[:-1]):
-        if node.start <= home.node.start < node.end:
-            continue
-        after = text.with_content(index, move(tree, node, home.node))
-        strategy = "move-last" if home in last else "move"
-        edits.append(rule_edit(text, after, strategy, _WHY))
-    return tuple(edit for edit in edits[:_PLACES_MAX] if edit.ops)
+                pool.setdefault(variant_text.shape, (variant, variant_text))
+    return pool, {after.shape for _, after in wholes}, state
 
 
 def _elsewhere(

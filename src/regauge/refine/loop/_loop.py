@@ -2,7 +2,7 @@
 
     (probe) -> baseline -> (localise) -> (release) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next failure mode
-    no open failure mode -> (unsteady -> propose) -> simplify -> holdout -> suite -> fresh
+    no open failure mode -> (unsteady -> propose) -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; all goals met -> (settle) -> stopped
 
 The next action depends on the state alone, so an interrupted run continues from its last state with
@@ -162,7 +162,6 @@ _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),
     "confirm": (_plan.confirm, _search.after_confirm),
-    "simplify": (_plan.simplify, _verification.after_simplify),
     "holdout": (_plan.holdout, lambda state: replace(state, phase="suite")),
     "fresh": (_plan.fresh, _verification.judge_fresh),
     "settle": (_plan.settling_trials, _verification.after_settle),

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from regauge.digests import digest_of
 from regauge.gate import NO_TRIALS, Count
 from regauge.refine.analysis import diagnose, p_within_cases, passed_all
-from regauge.refine.edits import EditError, merge_changes
 from regauge.refine.loop._state import Action, CallProposer, TrialPlan, Trials
 from regauge.wording import plural
 
@@ -119,42 +118,11 @@ def _missing_trials(state: LoopState) -> dict[str, int]:
     }
 
 
-def simplify(state: LoopState) -> Trials:
-    """The text without one accepted edit, on the cases of that edit."""
-    leaner = without(state)
-    assert leaner is not None
-    index, text = leaner
-    cases = state.accepted[index].mode.cases
-    return (plan_trials(state, text, cases, state.test.look_trials),)
-
-
-def without(state: LoopState) -> tuple[int, PromptText] | None:
-    """The first accepted edit that a later one may have made needless, and the text without it.
-
-    Only edits with a later one for the same check count, each of them once.
-    """
-    attempted = {entry.after for entry in state.memory.attempts if entry.result == "confirmed"}
-    for index, edit in enumerate(state.accepted[:-1]):
-        later = state.accepted[index + 1 :]
-        if all(other.mode.check != edit.mode.check for other in later):
-            continue
-        text = state.accepted[index - 1].text if index else state.config.base
-        try:
-            text = merge_changes(edit.text, state.text, text)
-        except EditError:
-            continue
-        if text.shape not in attempted and text.shape != state.text.shape:
-            return index, text
-    return None
-
-
-def verification_phase(state: LoopState) -> Phase:
-    """The phase in which the verification of accepted edits begins, or continues."""
-    return gate_phase(state) if without(state) is None else "simplify"
-
-
 def gate_phase(state: LoopState) -> Phase:
-    """The phase of the gate; held-out cases without trials run before it."""
+    """The phase in which the verification of accepted edits begins.
+
+    It is the gate; held-out cases without trials run before it.
+    """
     base = state.config.base.digest
     all_measured = all(state.tally.trials(base, case) for case in state.config.holdout)
     return "suite" if all_measured else "holdout"
@@ -244,8 +212,8 @@ _RERUNS = 20
 _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
-_BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "simplify", "holdout", "suite"})
-_BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm", "simplify"})
+_BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "holdout", "suite"})
+_BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm"})
 
 
 def calls_max(state: LoopState) -> int:
@@ -256,6 +224,11 @@ def calls_max(state: LoopState) -> int:
 def calls_left(state: LoopState) -> int:
     """The number of remaining calls of any model."""
     return calls_max(state) - state.spending.total
+
+
+def model_calls_left(state: LoopState) -> int:
+    """The number of remaining calls of the refiner model."""
+    return max(0, state.config.policy.limits.model_calls - state.spending.model_calls)
 
 
 def cost_of_trials(config: LoopConfig, trials: int, check: str | None = None) -> int:
@@ -300,13 +273,9 @@ def calls_wanted(state: LoopState) -> int:
 
     They verify the accepted edits, or finish the current phase.
     """
-    cases_done = sum(
-        state.fresh.trials(state.text.digest, case) > 0
-        for case in (*state.config.train, *state.config.holdout)
-    )
+    cases_done = sum(state.fresh.trials(state.text.digest, case) > 0 for case in state.config.cases)
     suite = suite_calls(state.config) - cost_of_trials(state.config, cases_done)
     later = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
-    missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
     match state.stopped_phase:
         case "fresh":
             return max(later, _calls_of(state.config, fresh(state)))
@@ -317,17 +286,14 @@ def calls_wanted(state: LoopState) -> int:
         case "confirm" if state.candidates:
             test = _calls_of(state.config, confirm(state))
             return test + _verification_calls(state.config) + later
-        case "screen" if state.candidates:
-            screen_calls = _search_calls(state.config, state.test.screen_cases)
-            remaining_calls = fix_calls(state.config) - screen_calls
-            return _calls_of(state.config, screen(state)) + remaining_calls + missing_calls + later
         case _:
+            missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
             return fix_calls(state.config) + missing_calls + later
 
 
 def suite_calls(config: LoopConfig) -> int:
     """The approximate calls of the gate."""
-    return cost_of_trials(config, len(config.train) + len(config.holdout) + _RERUNS)
+    return cost_of_trials(config, len(config.cases) + _RERUNS)
 
 
 def holdout_look(state: LoopState) -> str:

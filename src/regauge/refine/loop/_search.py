@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from regauge.criteria import CRITERIA
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Check,
@@ -17,9 +16,9 @@ from regauge.refine.analysis import (
     steadiness_of,
     tail,
 )
-from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import (
     Delete,
+    Edit,
     Insert,
     apply,
     blocks_between,
@@ -31,7 +30,6 @@ from regauge.refine.loop._candidates import (
     add_attempt,
     all_suspects,
     candidates_of,
-    move_rule,
     narrow_suspects,
     refuse,
 )
@@ -46,6 +44,7 @@ from regauge.refine.loop._plan import (
     diagnose_train,
     fix_calls,
     floor_calls,
+    gate_phase,
     measure_goals,
     note_goals,
     plan_trials,
@@ -55,7 +54,6 @@ from regauge.refine.loop._plan import (
     trials_for,
     unclear_cases,
     underpowered_text,
-    verification_phase,
 )
 from regauge.refine.loop._state import Ablation, Accepted, Candidate, Stop, Trials
 from regauge.statements import content_words, delete
@@ -69,6 +67,7 @@ if TYPE_CHECKING:
     from regauge.refine.loop._state import (
         CritiqueResult,
         LoopState,
+        Numbers,
         ProbeResult,
         ProposalResult,
         Release,
@@ -261,8 +260,7 @@ def nothing_left(state: LoopState, *, worked: bool = False) -> LoopState:
 
 def verify(state: LoopState, ending: StopReason | None = None) -> LoopState:
     """Begin or continue the verification of accepted edits; the search is over."""
-    phase = verification_phase(state)
-    return replace(state, phase=phase, ending=ending or state.ending)
+    return replace(state, phase=gate_phase(state), ending=ending or state.ending)
 
 
 def enter_proposer(state: LoopState) -> LoopState:
@@ -325,8 +323,7 @@ def after_proposals(state: LoopState, observation: ProposalResult) -> LoopState:
     for text in observation.refused:
         state = state.note("unreadable", text, key)
     search = all_suspects(state)
-    edits = (*observation.edits, *move_rule(state))
-    candidates, state = candidates_of(state, edits)
+    candidates, state = candidates_of(state, observation.edits)
     by_model = state.config.proposers[state.proposer_index] in state.config.critics
     candidates = (*candidates, *([search] if search else []))
     state = replace(
@@ -373,17 +370,12 @@ def _rank(state: LoopState) -> LoopState:
             "screened",
             f"{candidate.edit.strategy}: {check} passes {score} (before {now})",
             candidate.text.digest,
-            {
-                **edit_facts(candidate.edit),
-                "passed": score.passed,
-                "trials": score.trials,
-                "better": +better,
-            },
+            {"passed": score.passed, "trials": score.trials, "better": +better},
         )
         if better:
             scored.append((score.rate, candidate))
         else:
-            state = add_attempt(state, candidate.text, candidate.edit.strategy, "screened-out")
+            state = add_attempt(state, candidate, result="screened-out")
     if not scored:
         return next_proposer(state)
     top = max(rate for rate, _ in scored)
@@ -395,7 +387,7 @@ def _rank(state: LoopState) -> LoopState:
 
     best = sorted(scored, key=order)[: state.test.tested_max]
     candidates = tuple(candidate for _, candidate in best)
-    return begin_test(replace(state, candidates=candidates, confirmed_candidates=()))
+    return begin_test(replace(state, candidates=candidates))
 
 
 def begin_test(state: LoopState) -> LoopState:
@@ -415,8 +407,6 @@ def after_confirm(state: LoopState) -> LoopState:
         p = 1.0 if steady is None else steady.steadier_p
     effect, error = mean_effect(tally, new, old, state.config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
-    if candidate.suspicion:  # it needs more evidence
-        bound /= test.looks_max
     harmed, surely = _find_harm(state, new)
     numbers = {
         "p": p,
@@ -424,110 +414,79 @@ def after_confirm(state: LoopState) -> LoopState:
         "effect": effect,
         "look": state.look_number,
         **({} if steady is None else steady.numbers()),
-        **edit_facts(candidate.edit),
     }
-    strategy = candidate.edit.strategy
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
-        state = state.note("refuted", f"{strategy}: {harmed} gets worse", new, numbers)
-        return _drop_first(add_attempt(state, candidate.text, f"{harmed} gets worse"))
+        return _drop(state, f"{harmed} gets worse", numbers)
     if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
         was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
         effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         effect_text = effect_text if steady is None else f"varies less: {steady}"
         state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
-        return _confirm(state, replace(candidate, p=p, effect=effect))
+        return accept_edit(state, candidate, p=p, effect=effect)
     measured = paired if mode.unsteady else tally
     trials = measured.count_over(new, mode.cases, check).trials
     if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
-        state = state.note("refuted", f"{strategy}: no gain", new, numbers)
-        return _drop_first(add_attempt(state, candidate.text, "no gain"))
+        return _drop(state, "no gain", numbers)
     if last:
-        state = state.note("undecided", f"{strategy}: too little evidence", new, numbers)
-        state = add_attempt(state, candidate.text, "too little evidence", "undecided")
-        return _drop_first(state)
+        return _drop(state, "too little evidence", numbers, "undecided")
     return replace(state, look_number=state.look_number + 1)
 
 
 def _find_harm(state: LoopState, new: str) -> tuple[str, bool]:
-    """The check or criterion that a text fails more often, and whether that is certain.
+    """The check that a text fails more often, and whether that is certain.
 
     One of many checks is often worse by chance: more trials decide, unless it is much worse.
     """
-    tally, old, test = state.tally, state.text.digest, state.test
-    other_checks = [
-        name for name in tally.checks(old, state.config.train) if name != state.mode.check
-    ]
-    groups = {name: [name] for name in other_checks}
-    criteria = {
-        name: state.config.checks[name].criterion
-        for name in other_checks
-        if name in state.config.checks
+    tally, old, test, train = state.tally, state.text.digest, state.test, state.config.train
+    p_values = {
+        name: p_worse(tally, new, old, train, name)
+        for name in tally.checks(old, train)
+        if name != state.mode.check
     }
-    for criterion in CRITERIA:
-        checks = [name for name, criterion_of in criteria.items() if criterion_of == criterion]
-        if len(checks) > 1:
-            groups[f"{criterion} as a whole"] = checks
-    candidates = {
-        name: p_worse(tally, new, old, state.config.train, *checks)
-        for name, checks in groups.items()
-    }
-    name = min(candidates, key=lambda name: candidates[name], default="")
+    name = min(p_values, key=p_values.__getitem__, default="")
     bound = test.harm_p / test.looks_max
-    if not name or candidates[name] > bound:
+    if not name or p_values[name] > bound:
         return "", False
-    return name, candidates[name] <= bound / len(candidates)
+    return name, p_values[name] <= bound / len(p_values)
 
 
-def _drop_first(state: LoopState) -> LoopState:
+def _drop(
+    state: LoopState,
+    detail: str,
+    numbers: Numbers,
+    result: Literal["refuted", "undecided"] = "refuted",
+) -> LoopState:
+    """Continue without the first candidate."""
+    candidate = state.candidates[0]
+    text = f"{candidate.edit.strategy}: {detail}"
+    state = state.note(result, text, candidate.text.digest, numbers)
+    state = add_attempt(state, candidate, detail, result)
     state = replace(state, candidates=state.candidates[1:])
-    if state.candidates:
-        return begin_test(state)
-    return accept_best(state) if state.confirmed_candidates else next_proposer(state)
+    return begin_test(state) if state.candidates else next_proposer(state)
 
 
-def _confirm(state: LoopState, candidate: Candidate) -> LoopState:
-    """Accept a candidate that leaves no failures; compare others first."""
-    state = replace(
-        state,
-        confirmed_candidates=(*state.confirmed_candidates, candidate),
-        candidates=state.candidates[1:],
-    )
-    score = state.tally.count_over(candidate.text.digest, state.mode.cases, state.mode.check)
-    test = state.test
-    leaves = tail(score.trials, score.failed, test.flaky_rate) < test.flaky_p
-    leaves = leaves and not state.mode.unsteady
-    return begin_test(state) if leaves and state.candidates else accept_best(state)
-
-
-def accept_best(state: LoopState) -> LoopState:
-    """Accept the confirmed candidate that passes most often, and diagnose its text."""
+def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: float) -> LoopState:
+    """Accept an edit that passed its test, and diagnose the text with it."""
     mode = state.mode
-
-    def rate(candidate: Candidate) -> float:
-        score = state.tally.count_over(candidate.text.digest, mode.cases, mode.check)
-        return (score.passed + 1) / (score.trials + 2)
-
-    best = max(state.confirmed_candidates, key=rate)
     # Cases that were chosen because they failed now and then do so less often later on.
     tally = state.paired if mode.unsteady else state.tally
     accepted = Accepted(
-        edit=best.edit,
+        edit=candidate.edit,
         mode=mode,
-        text=best.text,
+        text=candidate.text,
         before=tally.count_over(state.text.digest, mode.cases, mode.check),
-        after=tally.count_over(best.text.digest, mode.cases, mode.check),
-        p=best.p,
-        effect=best.effect,
+        after=tally.count_over(candidate.text.digest, mode.cases, mode.check),
+        p=p,
+        effect=effect,
     )
-    state = add_attempt(state, best.text, best.edit.strategy, "accepted")
+    state = add_attempt(state, candidate, result="accepted")
     state = replace(
         state,
         accepted=(*state.accepted, accepted),
-        text=best.text,
-        memory=state.memory.with_incumbent(best.text),
+        text=candidate.text,
+        memory=state.memory.with_incumbent(candidate.text),
         candidates=(),
-        confirmed_candidates=(),
         idle=0,
     )
     if state.cycle >= state.config.policy.limits.cycles:
@@ -706,7 +665,9 @@ def after_release(state: LoopState) -> LoopState:
         numbers,
     )
     if not helped:
-        state = add_attempt(state, release.text, f"{release.name} is no better", "screened-out")
+        edit = Edit(ops=(), strategy=RESTORE, proposer="rules")
+        candidate = Candidate(edit=edit, text=release.text)
+        state = add_attempt(state, candidate, f"{release.name} is no better", "screened-out")
         return _next_release(state)
     release_hint = f"{release.name} passes more often: {release.command}"
     return _for_one(replace(state, release_hint=release_hint), helped)
@@ -769,11 +730,7 @@ def _test_release(state: LoopState, units: Sequence[Sequence[Op]]) -> LoopState:
     state = _end_release(state)
     candidate = Candidate(edit=edit, text=text)
     # The proposers follow from the first one on if the test fails.
-    return begin_test(
-        replace(
-            state, candidates=(candidate,), confirmed_candidates=(), proposer_index=-1, novel=True
-        )
-    )
+    return begin_test(replace(state, candidates=(candidate,), proposer_index=-1, novel=True))
 
 
 def _next_release(state: LoopState) -> LoopState:

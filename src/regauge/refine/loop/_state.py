@@ -10,7 +10,7 @@ from pydantic import PlainSerializer, PlainValidator
 from regauge.gate import NO_TRIALS, REVISION_FIRST
 from regauge.refine.analysis import Outcome, Tally
 from regauge.refine.attempts import Memory
-from regauge.refine.edits import Edit
+from regauge.refine.edits import Edit, PromptText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from regauge.refine._policy import AcceptancePolicy, RefinePolicy
     from regauge.refine.analysis import Check, FailureMode
     from regauge.refine.attempts import AttemptResult
-    from regauge.refine.edits import PromptText
     from regauge.refine.guards import Guard
     from regauge.refine.loop._plan import Goal
 
@@ -29,7 +28,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 Phase = Literal[
     "probe", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
-    "confirm", "simplify", "holdout", "suite", "fresh", "settle", "stopped",
+    "confirm", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
 
@@ -73,8 +72,6 @@ NoteEvent = Literal[
     "confirmed",
     "refuted",
     "undecided",
-    "kept",  # an earlier edit is still needed
-    "simplified",  # an earlier edit is needed no longer
     "suite-accept",
     "suite-reject",
     "suite-undecided",
@@ -122,17 +119,12 @@ class Candidate:
     """An edit that passed all guards, and the text with it.
 
     Attributes:
-        suspicion: A possible problem by its words; the edit then needs more evidence.
         suspects: The statements that its text leaves out, to find a hindering one; such a text is
             never proposed.
-        p: The p-value after its test; `effect` is the mean gain.
     """
 
     edit: Edit
     text: PromptText
-    p: float = 1.0
-    effect: float = 0.0
-    suspicion: str = ""
     suspects: tuple[Place, ...] = ()
 
 
@@ -142,6 +134,7 @@ class Accepted:
 
     Attributes:
         text: The prompt with this edit and those before it.
+        p: The p-value of its test; `effect` is the mean gain.
     """
 
     edit: Edit
@@ -387,7 +380,6 @@ class LoopConfig:
         proposers: The cheapest first; `critics` are those that call a model.
         first_trial: The number of the first trial of a changed text. Smaller numbers belong to the
             gate, so that no trial both selects and verifies a revision.
-        prior: The share of kept edits in earlier runs, by strategy.
         fix_flaky: Whether an edit may be accepted for a lower variance of a flaky check.
         holdout_looks_before: The decisions on held-out cases in earlier runs.
         feedback: The amount of human feedback, in words; for reports only.
@@ -405,7 +397,6 @@ class LoopConfig:
     proposers: tuple[str, ...] = ("rules",)
     critics: frozenset[str] = frozenset()
     first_trial: int = REVISION_FIRST
-    prior: Mapping[str, float] = field(default_factory=dict[str, float])
     fix_flaky: bool = False
     holdout_looks_before: frozenset[str] = frozenset()
     goals: tuple[Goal, ...] = ()
@@ -415,6 +406,11 @@ class LoopConfig:
     probe_proposer: str = ""
     removals: tuple[Accepted, ...] = ()
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """All cases."""
+        return (*self.train, *self.holdout)
 
     @property
     def tolerated(self) -> Mapping[str, float]:
@@ -442,7 +438,6 @@ class LoopState:
         paired: Trials of a test that selected neither its cases nor its edit.
         steadied: The flaky checks that ran again, by the keys of their failure modes.
         open_modes: The remaining failure modes of this cycle; the first is the current one.
-        confirmed_candidates: Candidates that passed their test and leave failures.
         proposer_index: The number of the current proposer.
         novel: Whether any proposal of this cycle was new.
         look_number: The number of the look at the current evidence, from 1.
@@ -481,7 +476,6 @@ class LoopState:
     questions: tuple[tuple[FailureMode, Critique], ...] = ()
     critique: Critique | None = None
     candidates: tuple[Candidate, ...] = ()
-    confirmed_candidates: tuple[Candidate, ...] = ()
     proposer_index: int = 0
     novel: bool = False
     look_number: int = 0

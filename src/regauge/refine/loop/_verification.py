@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
-from regauge.refine.attempts import edit_facts
 from regauge.refine.edits import EditError, merge_changes
 from regauge.refine.loop._candidates import add_attempt
 from regauge.refine.loop._plan import (
@@ -19,15 +18,13 @@ from regauge.refine.loop._plan import (
     calls_wanted,
     can_settle,
     describe_goals,
-    gate_phase,
     holdout_look,
     measure_goals,
     note_goals,
     settling_key,
     suite_calls,
-    without,
 )
-from regauge.refine.loop._search import accept_best, diagnosed, stop, verify
+from regauge.refine.loop._search import diagnosed, stop, verify
 from regauge.refine.loop._state import EditBisection
 from regauge.wording import plural
 
@@ -131,41 +128,12 @@ def _log_odds(rate: float) -> float:
     return math.log(rate / (1 - rate))
 
 
-# An edit whose removal costs a check this much is needed.
-_NEEDED = 0.12
-
-
-def after_simplify(state: LoopState) -> LoopState:
-    """Remove an edit that a later one has made needless."""
-    leaner = without(state)
-    assert leaner is not None
-    index, text = leaner
-    edit = state.accepted[index]
-    check, cases = edit.mode.check, edit.mode.cases
-    without_edit = state.tally.count_over(text.digest, cases, check)
-    with_edit = state.tally.count_over(state.text.digest, cases, check)
-    is_needed = without_edit.rate < with_edit.rate - _NEEDED
-    state = state.note(
-        "kept" if is_needed else "simplified",
-        f"without {edit.edit.strategy}: {check} passes {without_edit} (with it {with_edit})",
-        text.digest,
-        edit_facts(edit.edit),
-    )
-    if is_needed:
-        return verify(add_attempt(state, text, "the edit is needed", "confirmed"))
-    rest = (*state.accepted[:index], *state.accepted[index + 1 :])
-    rest = (*rest[:-1], replace(rest[-1], text=text))
-    return verify(replace(state, accepted=rest, text=text))
-
-
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
 # Fewer trials of held-out cases are no evidence.
 _HOLDOUT_TRIALS = 4
 
 
-def after_limit(  # noqa: PLR0911 - one per phase
-    state: LoopState, reason: StopReason, calls: int = 0
-) -> LoopState:
+def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopState:
     """Verify the accepted edits, or stop, at a limit."""
     text, remaining = _LIMITS[reason], calls_left(state)
     if reason == "calls" and 0 < remaining < calls:
@@ -177,14 +145,9 @@ def after_limit(  # noqa: PLR0911 - one per phase
     match state.phase:
         case "settle":
             return after_settle(state)
-        case "simplify" if reason != "holdout-looks":
-            return replace(state, phase=gate_phase(state))
         case "fresh" if has_sure_edits and remaining >= suite_calls(state.config):
             reason_text = "too few trials are left"
             return _roll_back(state, "undecided", reason_text, state.doubtful_texts)
-        case "confirm" if state.confirmed_candidates:
-            state = accept_best(replace(state, candidates=()))
-            return state if state.stop else verify(state, reason)
         case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
             return verify(state, reason)
         case _:
@@ -202,7 +165,7 @@ def _keep_passed_edits(state: LoopState, stack: EditBisection, reason: StopReaso
     """Continue with the most edits that the gate accepted, at a limit."""
     for edit in stack.edits[stack.passed :]:
         text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
-        state = state.note("set-aside", text, edit.text.digest, edit_facts(edit.edit))
+        state = state.note("set-aside", text, edit.text.digest)
     first = stack.edits[: stack.passed]
     state = replace(state, bisection=None, accepted=first, text=first[-1].text, look_number=0)
     return judge_fresh(replace(state, rollback_reason=stack.detail, ending=reason))
@@ -247,7 +210,7 @@ def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDe
 
     The test of an edit calls only the LLM judge of its own check, so the others are compared here.
     """
-    cases, test = (*state.config.train, *state.config.holdout), state.test
+    cases, test = state.config.cases, state.test
     tally = Tally({**state.tally.counted_outcomes, **state.fresh.counted_outcomes})
     for check in state.config.judging if observation.decision == "accept" else ():
         p = p_worse(tally, state.text.digest, state.config.base.digest, cases, check)
@@ -333,7 +296,7 @@ def judge_fresh(state: LoopState) -> LoopState:
 def _accept(state: LoopState) -> LoopState:
     ending = state.ending or "improved"
     reason: StopReason = "goal-met" if ending == "goal-met" else "improved"
-    text = f"the gate accepts all {len(state.config.train) + len(state.config.holdout)} cases"
+    text = f"the gate accepts all {len(state.config.cases)} cases"
     if state.config.holdout:
         before, after = (
             sum((tally.case_count(text.digest, case) for case in state.config.holdout), NO_TRIALS)
@@ -371,8 +334,8 @@ def _roll_back(
         if edit.text.digest in texts:
             text_of = f"{edit.edit.strategy} for {edit.mode.key}: {detail}"
             state = replace(state, text=before, open_modes=(edit.mode,))
-            state = add_attempt(state, edit.text, detail, result)
-            state = state.note("rolled-back", text_of, edit.text.digest, edit_facts(edit.edit))
+            state = add_attempt(state, edit, detail, result)
+            state = state.note("rolled-back", text_of, edit.text.digest)
         else:
             with suppress(EditError):  # it changes a rolled-back edit, so it is dropped, too
                 text = merge_changes(before, edit.text, text)

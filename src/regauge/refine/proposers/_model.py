@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from regauge.errors import ProviderError
 from regauge.judges._output import find_json
@@ -294,32 +294,19 @@ def _cut_off(completion: Completion, request: CompletionRequest) -> ResponseErro
     )
 
 
-SendRequest: TypeAlias = "Callable[[CompletionRequest], Awaitable[Completion]]"
-ForgetResponse: TypeAlias = "Callable[[CompletionRequest], None]"
-
-
-async def probe_proposer(
-    proposer: Proposer,
-    calls_max: int,
-    call_model: SendRequest,
-    forget: ForgetResponse | None = None,
-) -> ProbeResult:
+async def probe_proposer(proposer: Proposer, calls: ProposerCalls) -> ProbeResult:
     """Check that responses of a proposer's model can be read, before all trials."""
     assert isinstance(proposer, ProbingProposer)
-    calls, last_error = ProposerCalls(call_model, calls_max, forget), ""
+    last_error = ""
     with suppress(NoCallsLeftError):
         last_error = await proposer.probe(calls)
     return ProbeResult(proposer=proposer.name, error=last_error, spending=calls.spending)
 
 
 async def request_critique(
-    proposer: Proposer,
-    problem: Problem,
-    call_model: SendRequest,
-    forget: ForgetResponse | None = None,
+    proposer: Proposer, problem: Problem, calls: ProposerCalls
 ) -> CritiqueResult:
     """A proposer's critique, with its calls."""
-    calls = ProposerCalls(call_model, problem.model_calls, forget)
     try:
         critique, refused = await proposer.criticise(problem, calls), ""
     except ResponseError as error:
@@ -330,13 +317,10 @@ async def request_critique(
 
 
 async def request_edits(
-    proposer: Proposer,
-    problem: Problem,
-    call_model: SendRequest,
-    forget: ForgetResponse | None = None,
+    proposer: Proposer, problem: Problem, calls: ProposerCalls
 ) -> ProposalResult:
     """A proposer's edits, with the calls and trials of its search."""
-    calls, trial_spending = ProposerCalls(call_model, problem.model_calls, forget), Spending()
+    trial_spending = Spending()
 
     async def search(text: PromptText, cases: Sequence[str]) -> TrialResults | Interrupted:
         nonlocal trial_spending

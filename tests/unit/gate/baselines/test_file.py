@@ -72,7 +72,10 @@ def test_a_file_has_one_sorted_line_for_each_case_and_names_only_what_went_wrong
       "prompt_digest": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
       "version": "1.0.0",
       "model": "sim:clerk-1",
-      "parameters": {"max_tokens": 40, "temperature": 0.7},
+      "parameters": {
+        "max_tokens": 40,
+        "temperature": 0.7
+      },
       "dataset": "greet",
       "judges": {
         "length": "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc",

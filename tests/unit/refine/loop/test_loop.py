@@ -309,25 +309,6 @@ def test_an_edit_stays_when_another_one_of_the_same_line_is_taken_back():
     assert state.stop.proposal
 
 
-def test_an_edit_that_a_later_one_made_needless_is_taken_out():
-    def propose(state, action):
-        return [adding("- Use JSON or such.")] if state.cycle == 1 else [adding(JSON)]
-
-    def ok(text, case, check):
-        if check != "json":
-            return passes(text, case, check)
-        return JSON in text or ("or such" in text and case[-1] in "0123456")
-
-    here = world(without("json"), propose=propose, passes=ok)
-
-    state = here.run()
-
-    assert state.stop.proposal
-    if [s for s in here.states if s.phase == "simplify"]:
-        assert "simplified" in here.events
-        assert "or such" not in state.text.full_text
-
-
 def test_a_question_keeps_edits_away_from_that_mode():
     here = world(without("json"), **question("judge-wrong"))
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from regauge.refine._policy import RefinePolicy, RunLimits
 from tests.unit.refine.world import LINES, TRAIN, adding, deleting, replacing, without, world
 
-AGAINST = {"refuted", "overfit", "suite-refused", "redundant"}
+AGAINST = {"refuted", "overfit", "suite-refused"}
 WORDS = ("brief", "JSON", "UTC", "jason", "loud", "tables", "rhymes", "at length")
 policies = st.builds(
     RefinePolicy,

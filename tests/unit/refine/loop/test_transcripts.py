@@ -164,15 +164,6 @@ RUNS: dict[str, Callable[[], World]] = {
             passes(text, case, check) and not (check == "utc" and case in HOLDOUT)
         ),
     ),
-    "made needless": lambda: world(
-        without("json"),
-        propose=lambda state, _: [adding("- Use JSON or such." if state.cycle == 1 else JSON)],
-        passes=lambda text, case, check: (
-            passes(text, case, check)
-            if check != "json"
-            else JSON in text or ("or such" in text and case[-1] in "012345")
-        ),
-    ),
 }
 
 

@@ -11,7 +11,12 @@ from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.feedback import FeedbackRemark
 from regauge.refine.guards import CaseText
-from regauge.refine.proposers._model import ModelProposer, request_critique, request_edits
+from regauge.refine.proposers._model import (
+    ModelProposer,
+    ProposerCalls,
+    request_critique,
+    request_edits,
+)
 from regauge.refine.trials import mask_value
 from regauge.sim import complete
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
@@ -35,7 +40,9 @@ def asked(*, proposals: bool, feedback: Any = PEOPLE) -> CompletionRequest:
     reply = {"hypothesis": "x", "kind": "missing", "quotes": [], "ops": []}
     ask = Replies(json.dumps(reply))
     _, _, problem = told(NOW, feedback=feedback)
-    asyncio.run((request_edits if proposals else request_critique)(MODEL, problem, ask))
+    asyncio.run(
+        (request_edits if proposals else request_critique)(MODEL, problem, ProposerCalls(ask, 40))
+    )
     return ask.asked[0]
 
 
@@ -72,7 +79,7 @@ def test_an_order_that_a_person_gives_is_obeyed_by_the_simulated_refiner_at_time
     for limit in range(20):
         system = f"{NOW}\n- Take {limit} minutes."
         _, _, problem = told(system, feedback=feedback)
-        said = asyncio.run(request_edits(MODEL, problem, simulated))
+        said = asyncio.run(request_edits(MODEL, problem, ProposerCalls(simulated, 40)))
         obeyed += any("praise the weather" in edit.added_text for edit in said.edits)
     assert 4 <= obeyed <= 20
 

@@ -18,6 +18,7 @@ from regauge.refine.edits import apply
 from regauge.refine.proposers._model import (
     TEMPERATURES,
     ModelProposer,
+    ProposerCalls,
     critique_in,
     edit_in,
     request_critique,
@@ -63,7 +64,7 @@ def proposals(*replies: str, system: str = NOW, model: ModelProposer = MODEL, **
     """What comes of asking a model that replies so, and what it was asked."""
     ask = Replies(*replies)
     _, _, problem = told(system, **more)
-    return asyncio.run(request_edits(model, problem, ask)), ask
+    return asyncio.run(request_edits(model, problem, ProposerCalls(ask, problem.model_calls))), ask
 
 
 def test_four_candidates_are_drawn_at_rising_temperatures_as_trials_of_their_own() -> None:
@@ -92,7 +93,7 @@ def test_nothing_of_the_holdout_is_in_any_request() -> None:
     ask = Replies(json.dumps(CRITIQUE))
     memory = Memory(tuple(tried))
     _, _, problem = told(NOW, memory=memory)
-    asyncio.run(request_critique(MODEL, problem, ask))
+    asyncio.run(request_critique(MODEL, problem, ProposerCalls(ask, problem.model_calls)))
     _, asked = proposals(json.dumps(ADD), memory=memory)
     everything = ask.said + asked.said + json.dumps([str(r) for r in (*ask.asked, *asked.asked)])
     assert "restart all the time" in everything
@@ -229,7 +230,10 @@ def test_a_critique_that_cannot_be_read_is_none(said: str) -> None:
     with pytest.raises(ResponseError):
         critique_in(said, author="m")
     _, _, problem = told(NOW)
-    assert asyncio.run(request_critique(MODEL, problem, Replies(said))).critique is None
+    assert (
+        asyncio.run(request_critique(MODEL, problem, ProposerCalls(Replies(said), 40))).critique
+        is None
+    )
 
 
 def test_a_critique_reaches_the_proposer_with_the_lines_it_quotes() -> None:

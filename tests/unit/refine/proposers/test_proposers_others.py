@@ -23,7 +23,7 @@ from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of
 from regauge.refine.loop._state import Spending, TrialResults
-from regauge.refine.proposers._model import ModelProposer, request_edits
+from regauge.refine.proposers._model import ModelProposer, ProposerCalls, request_edits
 from regauge.refine.proposers._protocol import (
     Example,
     ProposerContext,
@@ -65,7 +65,7 @@ async def simulated(request: CompletionRequest) -> Completion:
 
 def test_an_example_of_the_pool_is_added_at_the_end_the_likeliest_first() -> None:
     _, _, problem = told(NOW, examples=POOL)
-    said = asyncio.run(request_edits(ExampleProposer(), problem, simulated))
+    said = asyncio.run(request_edits(ExampleProposer(), problem, ProposerCalls(simulated, 40)))
     assert said.spending == Spending()
     first = apply(problem.text, said.edits[0].ops).messages[0].content
     assert first.rstrip().endswith("\n\nExample: All pods of the shop restart. -> critical")
@@ -73,7 +73,7 @@ def test_an_example_of_the_pool_is_added_at_the_end_the_likeliest_first() -> Non
 
 def test_an_example_that_stands_there_can_be_changed() -> None:
     _, _, problem = told(f"{NOW}\nExample: A log line was slow. -> warning\n", examples=POOL)
-    said = asyncio.run(request_edits(ExampleProposer(), problem, simulated))
+    said = asyncio.run(request_edits(ExampleProposer(), problem, ProposerCalls(simulated, 40)))
     assert [edit.strategy for edit in said.edits] == ["add-example", "change-example"]
     changed = apply(problem.text, said.edits[1].ops).messages[0].content
     assert "log line" not in changed
@@ -82,7 +82,7 @@ def test_an_example_that_stands_there_can_be_changed() -> None:
 
 def test_without_a_pool_nothing_is_proposed_and_it_says_so() -> None:
     _, _, problem = told(NOW)
-    said = asyncio.run(request_edits(ExampleProposer(), problem, simulated))
+    said = asyncio.run(request_edits(ExampleProposer(), problem, ProposerCalls(simulated, 40)))
     assert said.edits == ()
     assert "no pool of examples" in said.refused[0]
 
@@ -187,7 +187,7 @@ def test_what_gepa_finds_is_read_as_edits() -> None:
     op = {"op": "insert_after", "line": "- severity: critical or warning.", "find": "", "text": REASON}  # fmt: skip
     ask = Replies(json.dumps({"rationale": "It has no limit.", "ops": [op]}))
     gepa = load_proposers(["gepa"], ProposerContext(model=SIM))["gepa"]
-    said = asyncio.run(request_edits(gepa, replace(problem, calls=100), ask))
+    said = asyncio.run(request_edits(gepa, replace(problem, calls=100), ProposerCalls(ask, 40)))
     assert [edit.proposer for edit in said.edits] == ["gepa"]
     assert apply(problem.text, said.edits[0].ops).messages[0].content == RELEASED
     assert said.spending.calls == drawn.total() <= 60
@@ -201,7 +201,11 @@ def _simulated_edits(system: str, cycles: int, released: list[str]) -> tuple[lis
     for cycle in range(1, cycles + 1):
         _, _, problem = told(system, released=released)
         said = asyncio.run(
-            request_edits(ModelProposer(model=SIM), replace(problem, cycle=cycle), simulated)
+            request_edits(
+                ModelProposer(model=SIM),
+                replace(problem, cycle=cycle),
+                ProposerCalls(simulated, 40),
+            )
         )
         edits += said.edits
         refused += said.refused
@@ -248,7 +252,9 @@ def test_what_the_simulated_refiner_leaks_or_obeys_is_held_back_by_the_guards() 
     obeyed = kept = 0
     for cycle in range(1, 101):
         now = replace(problem, failing=shown, cycle=cycle)
-        said = asyncio.run(request_edits(ModelProposer(model=SIM), now, simulated))
+        said = asyncio.run(
+            request_edits(ModelProposer(model=SIM), now, ProposerCalls(simulated, 40))
+        )
         obeyed += sum("always answer critical" in edit.added_text for edit in said.edits)
         candidates, _ = candidates_of(state, said.edits)
         for candidate in candidates:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge.refine.edits import apply, count_lost_words
-from regauge.refine.proposers._model import request_edits
+from regauge.refine.proposers._model import ProposerCalls, request_edits
 from regauge.refine.proposers._rules import RuleProposer, propose_by_rules
 from tests.unit.refine.proposers.problems import (
     LIMIT,
@@ -178,7 +178,7 @@ def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
     _, _, problem = told(f"{RELEASED}\n{line}")
     hindered = replace(problem, hindering=("Give as many reasons as you like.", "Not there."))
 
-    edits = asyncio.run(request_edits(RuleProposer(), hindered, nobody)).edits
+    edits = asyncio.run(request_edits(RuleProposer(), hindered, ProposerCalls(nobody, 40))).edits
     assert edits[0].strategy == "take-out"
     advice = problem.check.advice.strip().removeprefix("- ")
     (other,) = [edit for edit in edits if edit.strategy == "replace-hindering"]
@@ -187,7 +187,7 @@ def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
     after = apply(problem.text, edits[0].ops).full_text
     assert after.split() == problem.text.full_text.replace(f"{line}\n", "").split()
     assert "take-out" not in strategies(
-        asyncio.run(request_edits(RuleProposer(), problem, nobody)).edits
+        asyncio.run(request_edits(RuleProposer(), problem, ProposerCalls(nobody, 40))).edits
     )
 
 

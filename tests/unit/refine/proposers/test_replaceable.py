@@ -11,7 +11,7 @@ import pytest
 from regauge.prompts import Replaceable
 from regauge.providers import parse_model_id
 from regauge.refine.edits import Anchor, ReplaceSection, apply
-from regauge.refine.proposers._model import ModelProposer, request_edits
+from regauge.refine.proposers._model import ModelProposer, ProposerCalls, request_edits
 from regauge.sim import SimulatedProvider
 from tests.unit.refine.proposers.problems import RELEASED, USER, Replies, prompt, told, without
 
@@ -27,7 +27,7 @@ NEW = "- critical: wake somebody up.\n- warning: look at it today."
 def edits(*replies: str, replaceable: Any = MARKS) -> tuple[Any, Replies]:
     ask = Replies(*replies)
     _, _, problem = told(RELEASED, replaceable=replaceable)
-    return asyncio.run(request_edits(MODEL, problem, ask)), ask
+    return asyncio.run(request_edits(MODEL, problem, ProposerCalls(ask, 40))), ask
 
 
 def reply(line: str, text: str) -> str:
@@ -85,7 +85,9 @@ def test_the_simulated_refiner_proposes_a_section_at_times_and_only_where_it_may
             lines = without(RELEASED, "- warning: somebody has to look at it.")
             _, state, problem = told(lines, replaceable=replaceable)
             problem = _in_cycle(problem, cycle)
-            said = asyncio.run(request_edits(MODEL, problem, SimulatedProvider().complete))
+            said = asyncio.run(
+                request_edits(MODEL, problem, ProposerCalls(SimulatedProvider().complete, 40))
+            )
             for edit in said.edits:
                 found[edit.strategy] = found.get(edit.strategy, 0) + 1
                 if edit.strategy == "model-replace-section":

@@ -13,7 +13,7 @@ from regauge.refine.analysis import Check, FailureMode
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import EditError, PromptText, apply
 from regauge.refine.loop._state import Critique
-from regauge.refine.proposers._model import critique_in, edit_in, request_critique
+from regauge.refine.proposers._model import ProposerCalls, critique_in, edit_in, request_critique
 from regauge.refine.proposers._rules import propose_by_rules
 from tests.transcripts import assert_as_written
 from tests.unit.refine.proposers.problems import (
@@ -97,7 +97,7 @@ def test_a_model_is_asked_what_was_written_down(name: str):
     """Recordings are keyed by these words."""
     _, ask = proposals(json.dumps(ADD), **ASKED[name])
     critic = Replies(json.dumps(CRITIQUE))
-    asyncio.run(request_critique(MODEL, told(NOW, **ASKED[name])[2], critic))
+    asyncio.run(request_critique(MODEL, told(NOW, **ASKED[name])[2], ProposerCalls(critic, 40)))
     lines = [
         f"== {message.role}, trial {request.trial}, {dict(request.parameters)}\n{message.content}"
         for request in (ask.asked[0], ask.asked[-1], critic.asked[0])
