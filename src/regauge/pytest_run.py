@@ -237,8 +237,9 @@ class PytestRun:
         """Plan the evals among the selected items, and call the hook of other plugins."""
         evals = [(item, cases) for item in session.items if (cases := cases_of(item))]
         selected = [case for _, cases in evals for case in cases]
-        nodes = {id(case): node for item, cases in evals for case, node in nodes_of(item, cases)}
-        self.finished_items = FinishedItems(has_result=dict.fromkeys(nodes.values()))
+        self.finished_items = FinishedItems(
+            has_result=dict.fromkeys(item.nodeid for item, _ in evals)
+        )
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
@@ -249,7 +250,9 @@ class PytestRun:
                 selected=selected,
             )
         if self._gate is not None:
-            self._nodes = nodes
+            self._nodes = {
+                id(case): node for item, cases in evals for case, node in nodes_of(item, cases)
+            }
         if self._session.options.shard is not None:
             self._parts = parts_of(self._collected_evals.suites, selected)
         locate([item for item, _ in evals])
@@ -341,7 +344,7 @@ class PytestRun:
             report.user_properties = self._properties
         else:
             pairs = report.user_properties
-            report.user_properties = [redact_property(pair, redact) for pair in pairs]
+            pairs[:] = [redact_property(pair, redact) for pair in pairs]
         self._properties = report.user_properties
         return redact_report(report, redact, self._config)
 
