@@ -209,7 +209,7 @@ class PytestEnd:
         missing = self.evals.plan.missing if replays else ()
         end = RunEnd(
             collected_cases=self.collected_count,
-            selected_cases=len(self.finished_items.node_ids),
+            selected_cases=len(self.finished_items.has_result),
             session=completions.session,
             turns=self.finished_items.count,
             without_result=self.finished_items.without_result,

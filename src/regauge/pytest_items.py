@@ -105,14 +105,13 @@ class FinishedItems:
     """The planned items that ran, and whether they have a result.
 
     Attributes:
-        node_ids: The node ids of the planned items, each once.
+        has_result: Whether a planned item has a result or a failure, by node id; None before it
+            runs.
         left_out: The reasons of unmeasured items without a row in the run record, by node id.
     """
 
-    node_ids: dict[str, None] = field(default_factory=dict[str, None])
+    has_result: dict[str, bool | None] = field(default_factory=dict[str, "bool | None"])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
-    # Whether an item that ran has a result or a failure, by node id.
-    _has_result: dict[str, bool] = field(default_factory=dict[str, bool])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:
@@ -122,11 +121,12 @@ class FinishedItems:
     def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
         """Note that an item ran, and whether it has a result or a failure."""
         done = report.failed or (report.when == "call" and self.result(item) is not None)
-        self._has_result[item.nodeid] = done or self._has_result.get(item.nodeid, False)
+        if item.nodeid in self.has_result:
+            self.has_result[item.nodeid] = done or self.has_result[item.nodeid] or False
 
     def settle(self, item: pytest.Item) -> None:
         """Note that an item has nothing to report."""
-        self._has_result[item.nodeid] = True
+        self.has_result[item.nodeid] = True
 
     def result(self, item: pytest.Item) -> EvalResult | None:
         """The result of an item that ran, with the outcome before its test function."""
@@ -139,12 +139,12 @@ class FinishedItems:
     @property
     def count(self) -> int:
         """The number of planned items that ran."""
-        return len(self._has_result.keys() & self.node_ids.keys())
+        return sum(has_result is not None for has_result in self.has_result.values())
 
     @property
     def without_result(self) -> list[str]:
         """The node ids of items that ran without a result or a failure."""
-        return [node for node in self.node_ids if not self._has_result.get(node, True)]
+        return [node for node, has_result in self.has_result.items() if has_result is False]
 
 
 def case_of(item: pytest.Item) -> PlannedCase | None:
@@ -231,7 +231,7 @@ def locate(items: Iterable[pytest.Item]) -> None:
         function = (id(item.parent), item.originalname)
         if function in places:
             path, line, start = places[function]
-            item.location = (path, line, f"{start}{item.name}")
+            item.location = (path, line, start + item.name)
         elif item.location[2].endswith(item.name):
             path, line, name = item.location
             places[function] = (path, line, name.removesuffix(item.name))

@@ -13,7 +13,7 @@ import pytest
 from regauge.recordings import map_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from regauge.reports import FailedCase
     from regauge.workflow_commands import GuardedOutput
@@ -69,6 +69,18 @@ def redact_terminal(config: pytest.Config, redact: Callable[[str], str]) -> None
         write(redact(msg), flush=flush, **markup)
 
     vars(writer)["write"] = write_redacted
+
+
+def share_properties(
+    pairs: Iterable[tuple[str, object]], before: Sequence[tuple[str, object]]
+) -> list[tuple[str, object]]:
+    """Properties, with the objects of another item where they are equal: pytest keeps all."""
+    shared = list(pairs)
+    for place, (pair, other) in enumerate(zip(shared, before, strict=False)):
+        if pair[0] == other[0]:
+            is_equal = pair[1] == other[1] and type(pair[1]) is type(other[1])
+            shared[place] = other if is_equal else (other[0], pair[1])
+    return shared
 
 
 def redact_property(pair: tuple[str, object], redact: Callable[[str], str]) -> tuple[str, object]:

@@ -45,6 +45,7 @@ from regauge.pytest_output import (
     redact_property,
     redact_report,
     redact_terminal,
+    share_properties,
 )
 from regauge.recordings import describe_process
 from regauge.reports import RunWriter, junit_properties, parts_of
@@ -158,6 +159,7 @@ class PytestRun:
         self._nodes: dict[int, str] = {}
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
+        self._case_properties: list[tuple[str, object]] = []
         self._parts: list[dict[str, Any]] = []
         self._gate = self._new_gate() if gates else None
         self._binders: dict[int, Callable[[EvalSession], Eval]] = {}
@@ -235,8 +237,9 @@ class PytestRun:
         """Plan the evals among the selected items, and call the hook of other plugins."""
         evals = [(item, cases) for item in session.items if (cases := cases_of(item))]
         selected = [case for _, cases in evals for case in cases]
-        nodes = {id(case): node for item, cases in evals for case, node in nodes_of(item, cases)}
-        self.finished_items = FinishedItems(node_ids=dict.fromkeys(nodes.values()))
+        self.finished_items = FinishedItems(
+            has_result=dict.fromkeys(item.nodeid for item, _ in evals)
+        )
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
         if self._gate is not None or not session.testsfailed:  # errors of collection end a run
@@ -247,7 +250,9 @@ class PytestRun:
                 selected=selected,
             )
         if self._gate is not None:
-            self._nodes = nodes
+            self._nodes = {
+                id(case): node for item, cases in evals for case, node in nodes_of(item, cases)
+            }
         if self._session.options.shard is not None:
             self._parts = parts_of(self._collected_evals.suites, selected)
         locate([item for item, _ in evals])
@@ -301,7 +306,8 @@ class PytestRun:
         self.finished_items.judge(item, result)
         if self._search is not None:
             self._search.note(result)
-        item.user_properties.extend(junit_properties(result))
+        self._case_properties = share_properties(junit_properties(result), self._case_properties)
+        item.user_properties.extend(self._case_properties)
         self._config.hook.pytest_regauge_case_finished(config=self._config, result=result)
         return result
 
@@ -338,7 +344,7 @@ class PytestRun:
             report.user_properties = self._properties
         else:
             pairs = report.user_properties
-            report.user_properties = [redact_property(pair, redact) for pair in pairs]
+            pairs[:] = [redact_property(pair, redact) for pair in pairs]
         self._properties = report.user_properties
         return redact_report(report, redact, self._config)
 

@@ -495,6 +495,8 @@ def _start_local() -> Any:
         threads_per_worker=_LOCAL_CALLS,
         host="127.0.0.1",
         dashboard_address=None,
+        # Dask's profiler takes 1 % of a core in each worker, for the dashboard.
+        config={"distributed.worker.profile.enabled": False},
         # A free port, as Dask warns if another local cluster has the default one.
         scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
         silence_logs=logging.CRITICAL,

@@ -52,7 +52,9 @@ class _WorkerCalls:
         self._project = Project.find(Path(root) if root else None)
         # Read once: loaded modules do not change with a later checkout.
         self._identity = find_identity(self._project.root)
+        self._exists = self._project.exists
         self._width = width
+        self._endpoints: dict[str, tuple[Any, str]] = {}
         self._apis: dict[str, Any] = {}
         self._redactor: Any = None
         self._targets: dict[str, tuple[Any, Any]] = {}
@@ -104,7 +106,7 @@ class _WorkerCalls:
                 f" {driver['version']}",
                 fix=f"install regauge {driver['version']} there, and restart it",
             )
-        if not self._project.exists:
+        if not self._exists:
             raise UsageError(
                 f"there is no project in its directory, {self._project.root}",
                 fix="start it in a checkout of the project",
@@ -191,9 +193,12 @@ class _WorkerCalls:
         from regauge.providers.remote import open_api
 
         name = call["request"]["provider"]
-        settings = endpoint_of(self._project.settings, name) or EndpointSettings(api=name)
-        endpoint = Endpoint(name=name, settings=settings, environ=os.environ)
-        if digest_endpoint(endpoint) != call["endpoint"]:
+        if name not in self._endpoints:
+            settings = endpoint_of(self._project.settings, name) or EndpointSettings(api=name)
+            endpoint = Endpoint(name=name, settings=settings, environ=os.environ)
+            self._endpoints[name] = endpoint, digest_endpoint(endpoint)
+        endpoint, digest = self._endpoints[name]
+        if digest != call["endpoint"]:
             raise UsageError(
                 f"[tool.regauge.providers.{name}] or the URL in its environment is not the one of"
                 " this command",
@@ -203,9 +208,10 @@ class _WorkerCalls:
         if api is None:
             endpoint.check()
             registered = None
-            if settings.api not in APIS:
-                context = ProviderContext(name=name, settings=settings, environ=os.environ)
-                registered = load_provider(settings.api)(context)
+            api_name = endpoint.settings.api
+            if api_name not in APIS:
+                context = ProviderContext(name=name, settings=endpoint.settings, environ=os.environ)
+                registered = load_provider(api_name)(context)
             api = self._apis[name] = open_api(
                 endpoint,
                 timeout_s=call["timeout_s"],

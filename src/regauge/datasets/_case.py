@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
+from sys import intern
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Script, Turn
@@ -531,7 +532,7 @@ class _CaseReader:
         words = [tag for tag in tags if isinstance(tag, str) and tag.strip() == tag != ""]
         sound = isinstance(value, list) and len(words) == len(tags)
         if sound and not any(";" in word for word in words):
-            return tuple(words)
+            return tuple(map(intern, words))
         fix = 'a list of words without ";": "tags": ["storage", "night"]'
         self._add_error("tags", f"tags is {_format_value(self._values['tags'])}", fix)
         return ()
@@ -654,7 +655,8 @@ class _CaseReader:
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
             self._add_error(key, f"{key} is {_kind(value)}, not text")
-        return value if isinstance(value, str) else ""
+        # Many cases have the same.
+        return intern(value) if isinstance(value, str) else ""
 
 
 def _items(value: object) -> list[object]:

@@ -68,6 +68,8 @@ class Quota:
 def quotas_in(headers: Mapping[str, str], *, now: datetime | None = None) -> tuple[Quota, ...]:
     """Return the limits in the headers of a response; unreadable ones are left out."""
     quotas: list[Quota] = []
+    if not any("ratelimit" in name for name in headers):
+        return ()  # most servers state none, and each look-up of a header takes time
     for names in _NAMES:
         if names[1] not in headers:
             continue

@@ -107,8 +107,15 @@ class Usage:
 
     def to_json(self) -> dict[str, JSON]:
         """Return the counts; cached input and reasoning only if above 0."""
-        usual = {"input_tokens", "output_tokens"}
-        return {name: count for name, count in asdict(self).items() if count or name in usual}
+        counts: dict[str, JSON] = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+        }
+        if self.cached_input_tokens:
+            counts["cached_input_tokens"] = self.cached_input_tokens
+        if self.reasoning_tokens:
+            counts["reasoning_tokens"] = self.reasoning_tokens
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

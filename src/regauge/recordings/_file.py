@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace as replace_fields
 from glob import escape
 from heapq import merge as merge_sorted
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, RecordingError, explain_os_error
@@ -160,6 +160,7 @@ def check_file_sizes(project: Project, paths: Iterable[Path] | None = None) -> l
     return diagnostics
 
 
+_DIGITS: Final = 64
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 # A lone surrogate, which models do send, is not valid UTF-8; such a line is written with escapes.
 encode_json, _encode_ascii = (
@@ -307,9 +308,6 @@ def encode_line(recording: Recording) -> bytes:
 _MARKERS: Final = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
-# Case, trial and digest: the order of the lines of a file.
-_Order: TypeAlias = "tuple[str, int, str]"
-
 # The first keys of a line, as written here: the rest of such a line is not parsed.
 _HEAD: Final = re.compile(
     rb'\{"case":"([^"\\]*)",(?:"judge":"(?:[^"\\]|\\.)*",)?"trial":([0-9]+),"digest":"([0-9a-f]{64})"'
@@ -321,17 +319,25 @@ _SHARDED_BYTES_MAX: Final = 64 * BYTES_MAX
 _HASHES: Final = 2**64
 
 
-def _order_of(raw: bytes) -> _Order:
-    """Return the sort key of a line that was checked before."""
+def _order_of(raw: bytes) -> bytes:
+    """Return case, trial and digest of a line that was checked before, to sort it by."""
     if head := _HEAD.match(raw):
-        return head[1].decode(), int(head[2]), head[3].decode()
-    document = json.loads(raw)
-    return document["case"], document["trial"], document["digest"]
+        case, trial, digest = head[1], int(head[2]), head[3]
+    else:
+        document = json.loads(raw)
+        case = document["case"].encode("utf-8", "surrogatepass")
+        trial, digest = document["trial"], document["digest"].encode()
+    return b"%s\0%010d%s" % (case, trial, digest)
+
+
+def _case_and_key(order: bytes) -> tuple[str, RecordingKey]:
+    case, _, numbers = order.rpartition(b"\0")
+    key = RecordingKey(numbers[-_DIGITS:].decode(), int(numbers[:-_DIGITS]))
+    return case.decode("utf-8", "surrogatepass"), key
 
 
 def _key_of(raw: bytes) -> RecordingKey:
-    _, trial, digest = _order_of(raw)
-    return RecordingKey(digest, trial)
+    return _case_and_key(_order_of(raw))[1]
 
 
 class _LineIndex:
@@ -474,8 +480,9 @@ class RecordingsFile:
         self._in_shard = in_shard
         self._loaded: _Content | None = content
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        # The lines, and whether each replaces one that is recorded meanwhile.
-        self._new_lines: dict[RecordingKey, tuple[bytes, bool]] = {}
+        self._new_lines: dict[RecordingKey, bytes] = {}
+        # The new lines that replace one that is recorded meanwhile.
+        self._replacing: set[RecordingKey] = set()
         self._removed: set[RecordingKey] = set()
 
     @classmethod
@@ -531,11 +538,9 @@ class RecordingsFile:
 
     def _lines(self) -> Iterator[bytes]:
         """Yield all lines with the unsaved changes, in the order of the file."""
-        new_lines = sorted((_order_of(raw), raw) for raw, _ in self._new_lines.values())
-        for _, raw in merge_sorted(self._recorded_lines(), new_lines):
-            yield raw
+        return merge_sorted(self._recorded_lines(), self.new_lines(), key=_order_of)
 
-    def _recorded_lines(self, last: _Order = ("", -1, "")) -> Iterator[tuple[_Order, bytes]]:
+    def _recorded_lines(self, last: bytes = b"") -> Iterator[bytes]:
         """Yield the remaining lines of the file after a given one, in order."""
         for place in self._content.sorted_places():
             raw = self._content.text(place)
@@ -544,10 +549,10 @@ class RecordingsFile:
                 yield from self._recorded_lines(last)
                 return
             order = _order_of(raw)
-            key = RecordingKey(order[2], order[1])
+            _, key = _case_and_key(order)
             if order > last and key not in self._new_lines and key not in self._removed:
                 last = order
-                yield order, raw
+                yield raw
 
     @property
     def has_replacements(self) -> bool:
@@ -561,7 +566,7 @@ class RecordingsFile:
     def get(self, key: RecordingKey) -> Recording | None:
         """Return the recording of one request and trial, or None."""
         if key in self._new_lines:
-            return Recording.from_json(json.loads(self._new_lines[key][0]))
+            return Recording.from_json(json.loads(self._new_lines[key]))
         if key in self._removed:
             return None
         content = self._content
@@ -603,6 +608,8 @@ class RecordingsFile:
             line = self._changed_line(self._redactor.redact_recording(fresh), replace=replace)
             if line is not None:
                 self._new_lines[fresh.key] = line
+                if replace:
+                    self._replacing.add(fresh.key)
                 changed = True
         if changed:
             self._cases = None
@@ -626,7 +633,7 @@ class RecordingsFile:
 
     def new_lines(self) -> list[bytes]:
         """Return the lines that `save` would write, in their order."""
-        return sorted((raw for raw, _ in self._new_lines.values()), key=_order_of)
+        return sorted(self._new_lines.values(), key=_order_of)
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -670,33 +677,32 @@ class RecordingsFile:
                 raise
         self._cases = None
         self._new_lines = {}
+        self._replacing = set()
         self._removed = set()
         return change_count
 
-    def _line_to_write(
-        self, key: RecordingKey, line: tuple[bytes, bool]
-    ) -> tuple[bytes, bool] | None:
+    def _line_to_write(self, key: RecordingKey, line: bytes) -> bytes | None:
         """Return a line for the current file; None if the file has the completion."""
         if key in self._removed or not self._is_recorded(key):
             return line  # encoded already
-        raw, first = line
-        return self._changed_line(Recording.from_json(json.loads(raw)), replace=first)
+        recording = Recording.from_json(json.loads(line))
+        return self._changed_line(recording, replace=key in self._replacing)
 
-    def _changed_line(self, recording: Recording, *, replace: bool) -> tuple[bytes, bool] | None:
+    def _changed_line(self, recording: Recording, *, replace: bool) -> bytes | None:
         """Return the line of a recording; None if the file has it, or an earlier one that stays."""
         existing = self.get(recording.key)
         if existing is not None and (not replace or existing.has_same_completion(recording)):
             return None
         if existing is not None:
             recording = replace_fields(recording, replaced=existing.replaced + 1)
-        return encode_line(recording), replace
+        return encode_line(recording)
 
 
 def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content:
     content = _Content(path)
     diagnostics: list[Diagnostic] = []
     size = BYTES_MAX if in_shard is None else _SHARDED_BYTES_MAX
-    last: _Order = ("", -1, "")
+    last = b""
     end = 0
     for number, place, raw in read_lines(path, bytes_max=size):
         head = _HEAD.match(raw) if in_shard is not None else None
@@ -710,7 +716,7 @@ def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content
             continue
         key = recording.key
         content.places.add(key, place)
-        content.is_tidy &= place == end and last < (last := (recording.case, key.trial, key.digest))
+        content.is_tidy &= place == end and last < (last := _order_of(raw))
         end = place + len(raw) + 1
     if not content.is_tidy:
         duplicates, contradictions = _repetitions(path, content)
@@ -736,7 +742,7 @@ def _repetitions(path: Path, content: _Content) -> tuple[set[int], list[Diagnost
             duplicates.add(place)
             if text != raw:
                 numbers = {offset: number for number, offset, _ in read_lines(path)}
-                line, case = numbers[earlier], _order_of(raw)[0]
+                line, (case, _) = numbers[earlier], _case_and_key(_order_of(raw))
                 message = f"another completion of the request in line {line} (case {case!r})"
                 fix = "keep one of the two lines"
                 diagnostics.append(

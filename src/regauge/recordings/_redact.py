@@ -122,7 +122,7 @@ class Redactor:
         document = completion.to_json()
         clean = map_texts(document, self.redact)
         request = map_texts(recording.request, self.redact)
-        if clean == document and request == recording.request:
+        if clean is document and request is recording.request:
             return recording
         redacted = Completion.from_json(clean)
         if redacted.text != completion.text:

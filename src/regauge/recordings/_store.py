@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
@@ -498,7 +498,8 @@ class LocalStore:
 
     @contextmanager
     def _write(self) -> Generator[sqlite3.Connection]:
-        with self._lock, explain_errors(self.path):
+        # A larger transaction explains the errors of its parts.
+        with self._lock, nullcontext() if self._depth else explain_errors(self.path):
             if self._database is None or self._read_only:
                 raise RuntimeError("the local store is closed, or was opened for reading only")
             if self._depth:  # part of a larger transaction

@@ -284,7 +284,7 @@ class _SuiteCount:
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
         self.nodes[row["node"]] = _Node(
-            intern(row["case"]),
+            row["case"],
             row["case_outcome"],
             passed + (row["outcome"] == "passed"),
             measured + (row["outcome"] != "unmeasured"),

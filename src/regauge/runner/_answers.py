@@ -176,7 +176,7 @@ class Completions:
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self.session: int | None = None
         # New answers by file, and whether the local store had them before the run.
-        self._new: dict[str, dict[RecordingKey, tuple[CompletionKey, bool]]] = {}
+        self._new: dict[str, dict[CompletionKey, bool]] = {}
         self._environ = environ
         self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -368,13 +368,14 @@ class Completions:
             for name, fresh in self._new.items() if publish else ():
                 file = self.file(name)
                 new = [
-                    (completion_key, stored_before)
-                    for completion_key, stored_before in fresh.values()
+                    completion_key
+                    for completion_key in fresh
                     if self._independent is None
                     or completion_key.trial not in self._independent.unpublished
                 ]
                 only_stored = sum(
-                    before and completion_key.key not in file for completion_key, before in new
+                    fresh[completion_key] and completion_key.key not in file
+                    for completion_key in new
                 )
                 if only_stored:
                     stored_counts[file.path] = only_stored
@@ -382,7 +383,7 @@ class Completions:
                     continue
                 recordings = (
                     recording
-                    for completion_key, _ in new
+                    for completion_key in new
                     if (recording := self._find_stored(completion_key)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
@@ -403,7 +404,7 @@ class Completions:
     def _gate_lines(self) -> Iterator[bytes]:
         """The independent trials of this run, as lines of JSON."""
         for fresh in self._new.values():
-            for completion_key, _ in fresh.values():
+            for completion_key in fresh:
                 if self.independent(completion_key.trial):
                     recording = self._local(completion_key.trial).get(
                         self._stored_key(completion_key)
@@ -441,9 +442,7 @@ class Completions:
     def _publish_later(self, completion_key: CompletionKey, *, was_stored: bool) -> None:
         with self._lock:
             # A completion of this run is found in the store later; it stays new.
-            self._new.setdefault(completion_key.file, {}).setdefault(
-                completion_key.key, (completion_key, was_stored)
-            )
+            self._new.setdefault(completion_key.file, {}).setdefault(completion_key, was_stored)
 
     def _stored_key(self, completion_key: CompletionKey) -> RecordingKey:
         """The key of a completion in the store, which keeps independent trials per endpoint."""
@@ -459,9 +458,7 @@ class Completions:
     def _find_stored(self, completion_key: CompletionKey) -> Recording | None:
         """The completion in the store, under the key of its request."""
         recording = self._local(completion_key.trial).get(self._stored_key(completion_key))
-        if recording is None or recording.key == completion_key.key:
-            return recording
-        return replace(recording, key=completion_key.key)
+        return None if recording is None else replace(recording, key=completion_key.key)
 
     def _local(self, trial: int = 0) -> LocalStore:
         """The store of a trial."""

@@ -426,7 +426,6 @@ class Drawing:
         note: Called with each warning for the user.
 
     Attributes:
-        paid_keys: The keys of the completions that this process paid for.
         cases: The cases in progress within the budget.
     """
 
@@ -457,7 +456,6 @@ class Drawing:
             note=note,
             cluster=cluster,
         )
-        self.paid_keys: set[RecordingKey] = set()
         self._writes = BatchedWrites(completions.together)
         self._store_error: RecordingError | None = None
         self._under_way: dict[RecordingKey, asyncio.Task[SourcedCompletion]] = {}
@@ -524,7 +522,6 @@ class Drawing:
     ) -> SourcedCompletion:
         if self._store_error is not None:
             raise RecordingError(self._store_error.diagnostics)
-        key = case_request.key
         pause_s = _POLL_S
         while (
             claim := await self._store(lambda: self._completions.claim(case_request))
@@ -540,7 +537,6 @@ class Drawing:
             return stored_completion
         try:
             completion = from_batch or await self._completion(case_request)
-            self.paid_keys.add(key)
             # Judges see the completion of a replay, so that both give the same verdicts.
             kept_completion = await self._store(
                 lambda: self._completions.keep(case_request, completion)

@@ -85,6 +85,8 @@ class TrialRunner:
         self._progress = progress
         self._drawing = drawing
         self._offline = offline
+        # The calls of judges and conversations that this runner paid for.
+        self._paid_keys: set[RecordingKey] = set()
         self._judging = ModelJudging(
             get_response=self._get_response,
             measurements=measurements,
@@ -295,8 +297,11 @@ class TrialRunner:
         recorded = self._completions.find_call(case_request)
         if recorded is None:
             assert self._drawing is not None
-            return await self._drawing.complete(case_request)
-        paid_here = self._drawing is not None and case_request.key in self._drawing.paid_keys
+            sourced = await self._drawing.complete(case_request)
+            if sourced.source == "live":
+                self._paid_keys.add(case_request.key)
+            return sourced
+        paid_here = case_request.key in self._paid_keys
         return replace(recorded, source="live") if paid_here else recorded
 
     async def _request_completion(self, planned_trial: PlannedTrial) -> SourcedCompletion:
