@@ -261,10 +261,19 @@ def loop_config(
         removals=removals_of(base, options.removals),
     )
     if options.calls is None:
-        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(config)) + options.ablation_calls
+        calls = _usual_limit(floor_calls(config)) + options.ablation_calls
         limits = replace(policy.limits, calls=calls)
         config = replace(config, policy=replace(policy, limits=limits))
     return config
+
+
+def _usual_limit(floor: int) -> int:
+    """The limit of calls unless one is set.
+
+    >>> _usual_limit(69), _usual_limit(300)
+    (600, 900)
+    """
+    return max(_CALLS_MIN, _CALLS_PER_FLOOR * floor)
 
 
 def _without_errors(subject: Subject) -> tuple[Release, ...]:

@@ -24,6 +24,10 @@ SHOWN = (
 )  # fmt: skip
 
 
+# The models of a run; those of the others are simulated.
+MODELS = {"candidates": ["local:a", "sim:clerk-1"], "calls": ["local:a"]}
+
+
 def plain(value: Any) -> Any:
     """Floats without the digits that another machine may compute otherwise."""
     match value:
@@ -41,7 +45,8 @@ def plain(value: Any) -> Any:
 def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path):
     here = RUNS[name]()
     path = tmp_path / "trail.jsonl"
-    began = {"prompt": "p", "models": ["sim:clerk-1"], "warnings": ["one warning"], "memory": []}
+    began = {"prompt": "p", "models": MODELS.get(name, ["sim:clerk-1"]), "memory": []}
+    began["warnings"] = ["one warning"]
     state = here.run(trail=TrailFile.begin(path, began))
     assert state.stop is not None
     config = replace(here.config, feedback="people said" if name.startswith("wild") else "")

@@ -248,3 +248,19 @@ def test_words_of_any_script_tell_the_subject():
     assert content_words("料金は東京都で") & content_words("東京の料金")
     assert normalise(" - Ja,  gut. ") == "- ja, gut"
     assert isinstance(compare(parse("a"), parse("b")).changes[0], AtomChange)
+
+
+def test_one_new_line_in_a_long_text_with_repeated_lines_is_one_change():
+    """A line that is there very often still counts: it is what lies between the others."""
+    lines = [f"- Rule {number}." if number % 3 else "- Be brief." for number in range(300)]
+    before = parse("\n".join(lines))
+    for place in (4, 150, 297):
+        after = parse("\n".join([*lines[:place], "- Be kind.", *lines[place:]]))
+        (change,) = compare(before, after).changes
+        assert change.kind == "added"
+        (change,) = compare(after, before).changes
+        assert change.kind == "removed"
+    # Only the repeated line is in both.
+    other = [line if line == "- Be brief." else f"- Law {n}." for n, line in enumerate(lines)]
+    changes = compare(before, parse("\n".join(other))).changes
+    assert all("Be brief" not in before.text_of(one.was) for one in changes if one.was)
