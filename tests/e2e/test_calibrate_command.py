@@ -125,7 +125,10 @@ error: 96 judgements missing: no recorded response of local:clerk for judge 'ton
         )
     )
     conflict = judged.write("fixtures/labels/tone.calibration.json", "<<<<<<< HEAD\n")
-    assert "tone.calibration.json: no calibration record" in judged.command("lint").stdout
+    damaged = (
+        "tone.calibration.json: written by another version of regauge, or damaged: Invalid JSON"
+    )
+    assert damaged in judged.command("lint").stdout
     assert judged.command("judges", "calibrate", "tone", "--prune").returncode == 0
     assert "HEAD" not in conflict.read_text(encoding="utf-8")
     assert "blocking  tone" in judged.command("judges", "calibrate").stdout
@@ -308,6 +311,10 @@ def test_mistakes_are_said_with_what_to_do(judged: EvalProject):
     assert fails("tune") == snapshot("""\
 error: there is no judge 'tune'; the evals have these LLM judges: tone
   fix: did you mean 'tone'?
+""")
+    assert fails("field_equals(severity)") == snapshot("""\
+error: 'field_equals(severity)' is a rule, which needs no labels
+  fix: name an LLM judge of the evals: tone
 """)
     write_labels(judged, [label(1, "pass", "pass", case="disk-9")])
     assert fails("tone") == snapshot("""\

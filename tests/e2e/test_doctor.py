@@ -118,7 +118,8 @@ def test_a_sound_project_has_warnings_at_most(place: Place):
     assert "warn   uncalibrated judges: used: no calibration record" in out
     assert "ok     evals: cases: 1, prompts: 1" in out
     assert "simulated, needs no key; no LLM" in out
-    assert "\nerrors: 0, warnings: 2, ok: 6\n" in out
+    assert "ok     packages: provider sim\n" in out
+    assert "\nerrors: 0, warnings: 2, ok: 7\n" in out
     assert "\x1b" not in out
     place.regauge("doctor", "--strict", code=1)
 

@@ -832,6 +832,12 @@ def test_a_damaged_log_in_zstandard_is_refused(place: Place):
         ("langsmith", "a.jsonl", "[" * 100_000, "a.jsonl:1: not JSON"),
         ("langsmith", "a.json", '{"input": "a"}', "a.json has no row with `inputs`"),
         ("braintrust", "a.jsonl", "", "a.jsonl has no row with `input`"),
+        (
+            "braintrust",
+            "a.csv",
+            "input,expected\nx,y\n",
+            "a.csv is CSV, which this format does not read",
+        ),
         ("inspect", "a.jsonl", '{"input": "a"}\n{', "a.jsonl:2: not JSON"),
         ("inspect", "a.csv", "target\nb\n", "a.csv has no sample with `input`"),
     ],

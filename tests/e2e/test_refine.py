@@ -349,6 +349,19 @@ def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
     repo.regauge("refine", NAME)
     run = latest(repo)
     repo.regauge("refine", "reject", run.name)
+    newer = run.parent / "20990101-000000-abcd/run.json"
+    newer.parent.mkdir()
+    newer.write_text('{"schema_version": 0}')
+    listed = repo.regauge("refine", "list")
+    assert run.name in listed
+    damaged = (
+        "run.json: written by another version of regauge, or damaged: schema_version 0 is not 1"
+    )
+    assert f"{damaged}\n  fix: move " in listed
+    assert run.name in repo.regauge("refine", "show", NAME)
+    for name in ("latest", newer.parent.name):
+        assert damaged in repo.regauge("refine", "show", name, code=2)
+    newer.unlink()
     memory = run.parent / f"{NAME}.memory.json"
     before = memory.read_text()
     memory.write_text(before.replace('"added_text"', '"adds"'))

@@ -61,7 +61,7 @@ def list_command(*, as_json: bool) -> None:
     dead = dead_runs(project)
     rows = [
         {"run": run.id, **run.facts(), **({"status": "cut-off"} if run.id in dead else {})}
-        for run in list_refinements(project)
+        for run in list_refinements(project, warn=lambda text: echo(f"warning: {text}", err=True))
     ]
     if as_json:
         click.echo(json.dumps(rows, indent=1))

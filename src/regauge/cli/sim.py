@@ -4,19 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from regauge.cli._options import FiniteRange, json_option, seed_option
-from regauge.errors import RegaugeError
+from regauge.errors import UsageError
 
 if TYPE_CHECKING:
-    from regauge.sim.server import SimServerOptions
+    from regauge.sim.server import FaultPlan, RateLimit, SimServerOptions
 
 __all__ = ["command"]
+
+_RATE: Final = re.compile(r"(?P<count>\d+)\s*/\s*(?P<unit>s|m|min|h)")
+_UNIT_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
+    """Parse `429=0.2,500=0.05,drop=0.01`.
+
+    Raises:
+        UsageError: A name is no fault, a share is no number from 0 to 1, or they exceed 1.
+
+    >>> parse_faults("429=0.2,drop=0.01").shares
+    (('429', 0.2), ('drop', 0.01))
+    """
+    from regauge.sim.server import STATUSES, FaultPlan
+
+    shares: list[tuple[str, float]] = []
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = piece.partition("=")
+        try:
+            share = float(value)
+        except ValueError:
+            share = math.nan
+        if not equals or not 0 <= share <= 1:
+            fix = "write NAME=SHARE with a share from 0 to 1, such as 429=0.2"
+            raise UsageError(f"{piece!r} is not a fault with a share", fix=fix)
+        if name.strip() not in STATUSES | {"drop", "truncate", "timeout"}:
+            fix = "use an HTTP status from 400 to 599, drop, truncate or timeout"
+            raise UsageError(f"{name.strip()!r} is no fault", fix=fix)
+        shares.append((name.strip(), share))
+    if sum(share for _, share in shares) > 1 + 1e-9:
+        message = f"the shares of {text!r} add up to more than 1"
+        raise UsageError(message, fix="lower one of them")
+    return FaultPlan(shares=tuple(shares), seed=seed)
+
+
+def parse_rate(text: str) -> RateLimit:
+    """Parse `100/s`, `600/m` or `1000/h`.
+
+    Raises:
+        UsageError: The text is no such rate.
+
+    >>> parse_rate("600/m").per_s
+    60.0
+    """
+    from regauge.sim.server import RateLimit
+
+    match = _RATE.fullmatch(text.strip())
+    if match is None or int(match["count"]) < 1:
+        raise UsageError(f"{text!r} is not a rate\n  fix: write such as 100/s, 600/m or 1000/h")
+    return RateLimit(count=int(match["count"]), per_s=_UNIT_S[match["unit"]])
 
 
 def _introduction(url: str, *, as_json: bool) -> str:
@@ -150,18 +203,14 @@ def command(
     another trial each time, or the trial of its seed.
     """
     from regauge.sim import Rules
-    from regauge.sim.server import SimServerOptions, parse_faults, parse_rate
+    from regauge.sim.server import SimServerOptions
 
-    try:
-        options = SimServerOptions(
-            latency_s=latency_ms / 1000,
-            faults=parse_faults(fault, seed=seed),
-            rate_limit=parse_rate(rate_limit) if rate_limit is not None else None,
-            api_key=api_key,
-            retry_after_s=retry_after_s,
-            rules=Rules(drift=drift, drift_shown=drift_shown),
-        )
-        asyncio.run(_serve(host, port, options, as_json=as_json))
-    except RegaugeError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+    options = SimServerOptions(
+        latency_s=latency_ms / 1000,
+        faults=parse_faults(fault, seed=seed),
+        rate_limit=parse_rate(rate_limit) if rate_limit is not None else None,
+        api_key=api_key,
+        retry_after_s=retry_after_s,
+        rules=Rules(drift=drift, drift_shown=drift_shown),
+    )
+    asyncio.run(_serve(host, port, options, as_json=as_json))

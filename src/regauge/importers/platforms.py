@@ -62,6 +62,9 @@ def _read(
 
     def read(file: Path) -> None:
         repository = suite.repository
+        if file.suffix.lower() == ".csv":
+            problem = f"{repository.relative(file)} is CSV, which this format does not read"
+            raise UsageError(problem, fix=fix)
         lines = file.suffix != ".json"
         document = repository.read_json_lines(file) if lines else repository.read_json(file)
         if is_mapping(document):

@@ -16,7 +16,9 @@ from regauge.errors import MachineError, PromptError, RegaugeError, UsageError
 from regauge.judges import (
     JudgeContext,
     ModelJudge,
+    RuleFactory,
     calibrated_judges,
+    judge_kinds,
     pairwise,
     rubric,
     shipped_rubric,
@@ -466,6 +468,9 @@ def _unused_rubric(
     if not file.is_file() and shipped is None:
         names = ", ".join(judges) or "none"
         fix = did_you_mean(name, judges) or f"write {project.relative(file)}"
+        if isinstance(judge_kinds().get(name.partition("(")[0]), RuleFactory):
+            message = f"{name!r} is a rule, which needs no labels"
+            raise UsageError(message, fix=f"name an LLM judge of the evals: {names}")
         message = f"there is no judge {name!r}; the evals have these LLM judges: {names}"
         raise UsageError(message, fix=fix)
     spec = load_prompt(shipped or file, root=project.root).rubric

@@ -285,14 +285,19 @@ class Run:
         try:
             document: Any = read_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise UsageError(f"{path} cannot be read: {error}") from error
+            raise self._unreadable_error(str(error)) from error
         if not isinstance(document, dict):
-            raise UsageError(f"{path} does not describe a run")
+            raise self._unreadable_error("it is no object")
         facts = cast("dict[str, Any]", document)
         version = facts.get("schema_version")
         if version != SCHEMA_VERSION:
-            raise UsageError(f"{path}: schema_version {version!r} is not {SCHEMA_VERSION}")
+            raise self._unreadable_error(f"schema_version {version!r} is not {SCHEMA_VERSION}")
         return facts
+
+    def _unreadable_error(self, problem: str) -> UsageError:
+        path = self.directory / "run.json"
+        message = f"{path}: written by another version of regauge, or damaged: {problem}"
+        return UsageError(message, fix=f"move {self.directory} away")
 
     def read_view(self, path: Path) -> str:
         """The text of the result or its rationale, as the run wrote it."""
@@ -330,12 +335,28 @@ def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
     return run
 
 
-def list_refinements(project: Project) -> list[Run]:
-    """All runs, the newest first."""
+def _all_runs(project: Project) -> list[Run]:
     directories = [path.parent for path in _home(project).glob("*/run.json")]
     # Runs of one second are distinguished by when they last wrote.
     directories.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
     return [Run(path) for path in reversed(directories)]
+
+
+def list_refinements(project: Project, *, warn: Callable[[str], object] | None = None) -> list[Run]:
+    """All readable runs, the newest first.
+
+    Args:
+        warn: Called for each run that cannot be read.
+    """
+    runs: list[Run] = []
+    for run in _all_runs(project):
+        try:
+            run.facts()
+            runs.append(run)
+        except UsageError as error:
+            if warn is not None:
+                warn(str(error))
+    return runs
 
 
 def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
@@ -351,12 +372,14 @@ def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
 
 def find_refinement(project: Project, name: str) -> Run:
     """Find a run by id, prompt, or `latest`."""
-    runs = list_refinements(project)
-    if not runs:
+    all_runs = _all_runs(project)
+    if not all_runs:
         raise UsageError("no prompt was refined here yet\n  fix: regauge refine NAME")
     if name == "latest":
-        return runs[0]
-    exact = [run for run in runs if run.id == name]
+        all_runs[0].facts()  # another run is not the latest
+        return all_runs[0]
+    runs = list_refinements(project)
+    exact = [run for run in all_runs if run.id == name]
     of_prompt = [run for run in runs if run.prompt == name][:1]
     matches = exact or of_prompt or [run for run in runs if name and run.id.startswith(name)]
     if len(matches) == 1:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.lexicon import Lexicon
 from regauge.sim._text import (
@@ -255,13 +255,7 @@ def measure_support(statement: str, source: str) -> Support:
 _SHEET_RE: Final = Lexicon("regauge.sim", "sheet")
 
 
-Part = Literal[
-    "answer", "expected", "source", "input", "text", "items", "criteria", "bands", "first",
-    "second", "question", "contestants", "mapping", "task", "talk", "role", "topics", "tools",
-    "score", "findings", "rest",
-]  # fmt: skip
-
-_TAGS: Final[dict[str, Part]] = {
+_TAGS: Final[dict[str, str]] = {
     tag: part for part, tags in _SHEET_RE.entry("tags").items() for tag in tags.split()
 }
 
@@ -279,10 +273,10 @@ class Sheet:
     """
 
     criteria: str
-    parts: Mapping[Part, str]
+    parts: Mapping[str, str]
     other_texts: tuple[str, ...] = ()
 
-    def text(self, *names: Part) -> str:
+    def text(self, *names: str) -> str:
         """Return the first of these parts that is present; empty without one."""
         return next((self.parts[name] for name in names if self.parts.get(name)), "")
 
@@ -323,7 +317,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
 
 
 def _tagged_sheet(messages: Sequence[Message]) -> Sheet | None:
-    parts: dict[Part, str] = {}
+    parts: dict[str, str] = {}
     outside: list[str] = []
     other_texts: list[str] = []
     for name, body in (piece for message in messages for piece in _pieces(message.content)):
@@ -384,14 +378,14 @@ def _headed_sheet(messages: Sequence[Message]) -> Sheet:
     begin = max((match.end() for match in example_ends), default=0)
     heads = list(filter(is_outside, _SHEET_RE.heading.finditer(text, begin)))
     starts = [*(head.start() for head in heads), len(text)]
-    parts: dict[Any, str] = {}
+    parts: dict[str, str] = {}
     for head, end in zip(heads, starts[1:], strict=True):
         body = text[head.end() : end]
         tail = _SHEET_RE.tail.search(body)
         body = (body[: tail.start()] if tail is not None else body).strip().strip("-").strip()
         if body:
             # The last part is the judged one; earlier parts are examples.
-            parts[head.lastgroup] = body
+            parts[str(head.lastgroup)] = body
     criteria = parts.pop("criteria", "")
     return Sheet(criteria=criteria or text[: starts[0]], parts=parts)
 

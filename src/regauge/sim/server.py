@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import math
-import re
 import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
@@ -36,13 +35,9 @@ __all__ = [
     "RateLimit",
     "Service",
     "SimServerOptions",
-    "parse_faults",
-    "parse_rate",
 ]
 
-_STATUSES: Final = frozenset(str(status) for status in range(400, 600))
-_RATE: Final = re.compile(r"(?P<count>\d+)\s*/\s*(?P<unit>s|m|min|h)")
-_UNIT_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+STATUSES: Final = frozenset(str(status) for status in range(400, 600))
 _SEEN_MAX: Final = 200_000
 # Choices of one request have trial numbers far from those of later requests.
 _CHOICE_STRIDE: Final = 1_000_003
@@ -91,49 +86,6 @@ class RateLimit:
 
     count: int
     per_s: float
-
-
-def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
-    """Parse `429=0.2,500=0.05,drop=0.01`.
-
-    Raises:
-        UsageError: A name is no fault, a share is no number from 0 to 1, or they exceed 1.
-
-    >>> parse_faults("429=0.2,drop=0.01").shares
-    (('429', 0.2), ('drop', 0.01))
-    """
-    shares: list[tuple[str, float]] = []
-    for piece in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = piece.partition("=")
-        try:
-            share = float(value)
-        except ValueError:
-            share = math.nan
-        if not equals or not 0 <= share <= 1:
-            fix = "write NAME=SHARE with a share from 0 to 1, such as 429=0.2"
-            raise UsageError(f"{piece!r} is not a fault with a share", fix=fix)
-        if name.strip() not in _STATUSES | {"drop", "truncate", "timeout"}:
-            fix = "use an HTTP status from 400 to 599, drop, truncate or timeout"
-            raise UsageError(f"{name.strip()!r} is no fault", fix=fix)
-        shares.append((name.strip(), share))
-    if sum(share for _, share in shares) > 1 + 1e-9:
-        raise UsageError(f"the shares of {text!r} add up to more than 1")
-    return FaultPlan(shares=tuple(shares), seed=seed)
-
-
-def parse_rate(text: str) -> RateLimit:
-    """Parse `100/s`, `600/m` or `1000/h`.
-
-    Raises:
-        UsageError: The text is no such rate.
-
-    >>> parse_rate("600/m").per_s
-    60.0
-    """
-    match = _RATE.fullmatch(text.strip())
-    if match is None or int(match["count"]) < 1:
-        raise UsageError(f"{text!r} is not a rate\n  fix: write such as 100/s, 600/m or 1000/h")
-    return RateLimit(count=int(match["count"]), per_s=_UNIT_S[match["unit"]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +291,7 @@ class Service:
             self.counters.faults[fault] += 1
         if fault in ("drop", "timeout"):
             return _Reply(fault=fault, delay_s=options.latency_s)
-        if fault in _STATUSES:
+        if fault in STATUSES:
             raise _RefusalError(
                 f"Injected fault {fault}.", status=int(fault),
                 code="rate_limit_exceeded" if fault == "429" else None,
