@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from string import ascii_uppercase
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -376,8 +377,8 @@ def _join(runs: Sequence[_LabelledRun]) -> RunRecord:
 
 
 def _label(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the run to the model of a row."""
-    return {**row, "model": f"{row['model']} {row['run']}"}
+    """Add the run to the model of a row; the runs share the names of their cases."""
+    return {**row, "case": intern(row["case"]), "model": f"{row['model']} {row['run']}"}
 
 
 def _write(

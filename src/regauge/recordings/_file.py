@@ -627,6 +627,7 @@ class RecordingsFile:
         stale = [key for raw in self._lines() if (key := _key_of(raw)) not in keep]
         for key in stale:
             self._new_lines.pop(key, None)
+        self._replacing.difference_update(stale)
         self._removed.update(stale)
         self._cases = None
         return len(stale)
