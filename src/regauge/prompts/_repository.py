@@ -284,6 +284,11 @@ class Repository:
         listing = self._text("ls-files", "-z", "--", self.inside(directory))
         return [path for path in listing.split("\0") if path]
 
+    def links(self) -> list[str]:
+        """The tracked symbolic links, from the top."""
+        lines = self._text("ls-files", "--stage", "-z").split("\0")
+        return [line.partition("\t")[2] for line in lines if line.startswith("120000 ")]
+
     def is_dirty(self) -> bool:
         """Return whether files differ from HEAD."""
         status = ("status", "--porcelain", "-z", "--untracked-files=normal", _SUBMODULES)
