@@ -391,3 +391,18 @@ def test_a_judge_that_was_advisory_on_the_base_is_no_lower_bar(calibrated: GateR
     calibrated.branch("next", of="advisory")
     calibrated.release("minor", REWORDED)
     calibrated.regauge("gate", "advisory", code=0)
+
+
+def test_a_base_that_names_several_commits_is_an_error(calibrated: GateRepo):
+    """In git a tag takes precedence over a branch of its name."""
+    calibrated.branch("several", of="broken")
+    calibrated.git("tag", "main", "main")
+    try:
+        calibrated.gate(code=1)
+        calibrated.git("tag", "-f", "main", "HEAD")
+        output = calibrated.gate(code=2)
+        assert "'main' names several commits: refs/heads/main, refs/tags/main" in output
+        assert "names several commits" in calibrated.regauge("gate", "main~0", code=2)
+        calibrated.regauge("gate", "refs/heads/main", code=1)
+    finally:
+        calibrated.git("tag", "-d", "main")

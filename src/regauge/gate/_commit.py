@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import tomllib
@@ -437,6 +438,13 @@ def find_base(project: Project, ref: str) -> BaseCommit:
 
 
 def _tip(repository: Repository, ref: str) -> str:
+    namesakes = repository.refs_named(re.split(r"[~^]", ref, maxsplit=1)[0])
+    if len({*namesakes.values()}) > 1:
+        fix = " or ".join(f"regauge gate {name}" for name in namesakes)
+        raise GitError(
+            f"{ref!r} names several commits: {', '.join(namesakes)}",
+            fix=f"delete the one that is not the base, or name it in full: {fix}",
+        )
     try:
         return repository.commit(ref)
     except GitError as error:

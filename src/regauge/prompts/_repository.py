@@ -121,6 +121,12 @@ class Repository:
         places = places or ("refs/heads", "refs/remotes", "refs/tags")
         return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
 
+    def refs_named(self, name: str) -> dict[str, str]:
+        """The commits of all branches and tags with a name, by full name."""
+        places = [f"refs/{kind}/{name}" for kind in ("heads", "remotes", "tags")]
+        lines = self._text("for-each-ref", "--format=%(refname)", *places).splitlines()
+        return {place: self.commit(place) for place in places if place in lines}
+
     def remotes(self) -> list[str]:
         """The names of the remotes."""
         return self._text("remote").split()
