@@ -406,3 +406,17 @@ def test_a_base_that_names_several_commits_is_an_error(calibrated: GateRepo):
         calibrated.regauge("gate", "refs/heads/main", code=1)
     finally:
         calibrated.git("tag", "-d", "main")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--accept-judge-change", "Fine."), ("--model", "local:clerk-2")]
+)
+def test_settings_of_pytest_do_not_accept_what_a_gate_refuses(
+    calibrated: GateRepo, option: str, value: str
+):
+    calibrated.branch("options", of="broken")
+    calibrated.edit("pyproject.toml", '"--import-mode', f'"{option}", "{value}", "--import-mode')
+    calibrated.commit("Set options")
+    fix = f"fix: remove {option} from addopts and PYTEST_ADDOPTS; set it on the command line"
+    assert fix in calibrated.gate(code=2)
+    assert fix in calibrated.pytest("--gate=main", code=4)
