@@ -53,6 +53,12 @@ _EMPTY_RUN_OPTIONS = {
     "setuponly": "--setup-only",
 }
 
+# Options that a gate takes from its command line only, and what they do elsewhere.
+_GATE_OPTIONS = {
+    "accept_judge_change": "a change could accept its own judges",
+    "model": "a change could choose the model that is compared",
+}
+
 # For the local store, the event loops, a program and a connection; each worker of xdist has pipes.
 _DESCRIPTORS = 14
 _DESCRIPTORS_OF_WORKER = 4
@@ -160,6 +166,25 @@ def refuse_empty_runs(config: pytest.Config) -> None:
                 f"settings of pytest add {option}, so nothing would be measured\n"
                 f"  fix: remove {option} from addopts and PYTEST_ADDOPTS; set it on the command"
                 " line if you need it"
+            )
+
+
+def refuse_gate_options(config: pytest.Config) -> None:
+    """Refuse settings that let a change accept its own judges, or compare another model.
+
+    Raises:
+        pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
+    """
+    if config.getoption("--gate") is None:
+        return
+    typed = typed_options(config)
+    for name, reason in _GATE_OPTIONS.items():
+        if getattr(config.option, name) and not getattr(typed, name):
+            option = f"--{name.replace('_', '-')}"
+            raise pytest.UsageError(
+                f"settings of pytest add {option}, so {reason}\n"
+                f"  fix: remove {option} from addopts and PYTEST_ADDOPTS; set it on the command"
+                " line"
             )
 
 

@@ -186,9 +186,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Refuse settings, limits and addresses that end a run of evals before its first case."""
     from regauge.errors import UsageError
-    from regauge.pytest_omissions import refuse_empty_runs, refuse_few_descriptors
+    from regauge.pytest_omissions import (
+        refuse_empty_runs,
+        refuse_few_descriptors,
+        refuse_gate_options,
+    )
 
     refuse_empty_runs(config)
+    refuse_gate_options(config)
     refuse_few_descriptors(config)
     try:
         if (shard := config.getoption("--shard")) is not None:

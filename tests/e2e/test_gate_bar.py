@@ -722,7 +722,7 @@ def test_replaced_recordings_and_code_next_to_a_prompt_are_named(repo: GateRepo)
     output = repo.gate(code=1)
     case = line["case"]
     assert f"{RECORDINGS} replaces what was recorded for requests of the base: {case}" in output
-    assert f"code that runs in this gate or its workflow: .github/workflows/evals.yml, {EVAL}" in (
+    assert f"code or data of this gate or its workflow: .github/workflows/evals.yml, {EVAL}" in (
         output
     )
 
@@ -920,7 +920,7 @@ def test_an_eval_of_the_base_is_not_left_out_while_another_covers_its_prompt(
     output = gate(code=2)
     assert "judges of test_severity: field_equals('severity') -> not set" in output
     accepted = repo.regauge("gate", "other-evals", "--accept-judge-change", WHY, code=0)
-    assert "; review also: 1 lowered bar let through, code of the gate edited" in accepted
+    assert "; review also: 1 lowered bar let through, code or data of the gate edited" in accepted
 
 
 def test_other_judges_next_to_a_changed_prompt_are_refused_without_a_baseline(repo: GateRepo):
@@ -1263,7 +1263,7 @@ def set_cases_apart(broken: Broken) -> None:
         (restore_prompt_while_it_runs, 0, f"review also: uncommitted {PROMPT}"),
         (copy_prompt, 0, "review also: severity new"),
         (replace_base, 1, "broken of 24 cases"),
-        (decide_in_conftest, 0, "review also: code of the gate edited (evals/conftest.py)"),
+        (decide_in_conftest, 0, "review also: code or data of the gate edited (evals/conftest.py)"),
         (load_by_entry_point, 1, "broken of 24 cases"),
         (collect_other_files, 2, "judge 'field_equals(severity)' is gone"),
         (collect_other_functions, 3, "pytest does not collect the eval test_alert_severity"),

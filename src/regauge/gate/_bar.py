@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.datasets import Script, Tier
 from regauge.gate._commit import target_of_base
-from regauge.judges import AsyncFunctionJudge, Rule
+from regauge.judges import AsyncFunctionJudge, Rule, calibrated_judges, judge_status
 from regauge.project import ENDPOINT_IDENTITY
 from regauge.runner import declared_evals
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import Dataset
     from regauge.gate._commit import BaseCommit
+    from regauge.judges import ModelJudge
     from regauge.project import Settings
     from regauge.prompts import Prompt
     from regauge.runner import DeclaredEval, Eval
@@ -34,13 +35,19 @@ def is_function_judge(judge: object) -> bool:
     return is_rule or isinstance(judge, AsyncFunctionJudge)
 
 
-def files_of_code(base_commit: BaseCommit, judge: object) -> frozenset[str]:
-    """Return the files that define a judge and the judges inside it, and the modules they import.
+def files_of_code(base_commit: BaseCommit, *judges: object) -> frozenset[str]:
+    """Return the files that define judges and the judges inside them, and the modules they import.
 
     Only files of the repository count, apart from regauge and the environment.
     """
+    files = (file for judge in judges for file in _files(judge))
+    return with_imports(base_commit, _files_of_project(base_commit, files))
+
+
+def with_imports(base_commit: BaseCommit, names: Iterable[str]) -> frozenset[str]:
+    """Return files of the repository with the modules that they import, also inside functions."""
     files: set[str] = set()
-    remaining = _files_of_project(base_commit, _files(judge))
+    remaining = {*names}
     while remaining:
         files |= remaining
         remaining = _files_of_project(base_commit, _find_imported(base_commit, remaining)) - files
@@ -48,20 +55,30 @@ def files_of_code(base_commit: BaseCommit, judge: object) -> frozenset[str]:
 
 
 def files_named_in(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]:
-    """Return the changed files, apart from code, that string literals of some files name."""
+    """Return the changed files, apart from code, that string literals of some files name.
+
+    A symbolic link names the changed file that it leads to.
+    """
     changed = {
-        name: PurePosixPath(name).name for name in base_commit.changed if not name.endswith(".py")
+        path: name for path, name in base_commit.changed_paths.items() if not path.endswith(".py")
     }
     if not changed:
         return frozenset()
-    texts = [
+    texts = literals_in(base_commit, files)
+    return frozenset(
+        name
+        for path, name in changed.items()
+        if any(text.endswith(PurePosixPath(path).name) for text in texts)
+    )
+
+
+def literals_in(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]:
+    """Return the string literals in the code of some files."""
+    return frozenset(
         node.value
         for name in files
         for node in ast.walk(_tree(base_commit, name))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    return frozenset(
-        name for name, last in changed.items() if any(text.endswith(last) for text in texts)
     )
 
 
@@ -129,30 +146,49 @@ def _is_set(cell: Any) -> bool:
 
 
 def _find_imported(base_commit: BaseCommit, names: Iterable[str]) -> Iterator[str]:
-    """Find the files of imported modules; for modules that are not loaded, changed files."""
+    """Find the files of imported modules; for modules that are not loaded, changed files too."""
     for name in names:
-        for node in ast.walk(_tree(base_commit, name)):
+        parents = (base_commit.repository.top / name).parents
+        for node in _nodes_that_run(_tree(base_commit, name)):
             match node:
                 case ast.Import():
-                    modules = [alias.name for alias in node.names]
+                    for alias in node.names:
+                        yield from _files_of_module(base_commit, alias.name)
                 case ast.ImportFrom():
-                    module = node.module or ""
-                    modules = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+                    package = parents[node.level - 1 : node.level] if node.level else ()
+                    for alias in node.names:
+                        for module in (node.module, f"{node.module or ''}.{alias.name}"):
+                            yield from _files_of_module(base_commit, module or "", *package)
                 case _:
-                    continue
-            for module in modules:
-                yield from _files_of_module(base_commit, module.strip("."))
+                    pass
 
 
-def _files_of_module(base_commit: BaseCommit, module: str) -> Iterator[str]:
-    loaded = sys.modules.get(module)
+def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a tree, without imports for type checkers."""
+    remaining: list[ast.AST] = [tree]
+    while remaining:
+        node = remaining.pop()
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test) in _FOR_TYPES:
+            remaining += node.orelse
+        else:
+            remaining += ast.iter_child_nodes(node)
+
+
+def _files_of_module(base_commit: BaseCommit, name: str, *package: Path) -> Iterator[str]:
+    """Find the file of a module; with a package, of a relative import."""
+    module = name.strip(".")
+    loaded = sys.modules.get(module) if not package else None
     if loaded is not None:
         yield str(vars(loaded).get("__file__"))
         return
     path = module.replace(".", "/")
-    for name in base_commit.changed:
-        if path and f"/{name}".endswith((f"/{path}.py", f"/{path}/__init__.py")):
-            yield str(base_commit.repository.top / name)
+    ends = (f"{path}.py", f"{path}/__init__.py") if path else ("__init__.py",)
+    for directory in package or map(Path, sys.path):
+        yield from (str(directory / end) for end in ends if (directory / end).is_file())
+    for changed in base_commit.changed if path and not package else ():
+        if f"/{changed}".endswith(tuple(f"/{end}" for end in ends)):
+            yield str(base_commit.repository.top / changed)
 
 
 def _files_of_project(base_commit: BaseCommit, files: Iterable[str]) -> set[str]:
@@ -192,6 +228,7 @@ class MovedBar:
 
 
 _TIERS: Final = get_args(Tier)
+_FOR_TYPES: Final = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING"})
 # A setting or judge fits on one line with its value; longer values are cut.
 _VALUE_CHARS_MAX: Final = 60
 # Values of a setting, strictest first.
@@ -414,15 +451,17 @@ def moved_judging(
     before = {path: [*declared_evals(text)] for path, text in texts.items()}
     if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in base_commit.changed):
         yield from _lost_evals(base_commit, before, suites)
+    new_paths = {old: new for new, old in base_commit.renamed.items()}
     for suite, is_known in suites:
         name = base_commit.prompt_name(suite.prompt)
         of_prompt = {
-            path
+            new_paths.get(path, path)
             for path, evals_of_file in before.items()
             if any(name in declared_eval.texts[:1] for declared_eval in evals_of_file)
         }
         if of_prompt or is_known:
             yield from _changed_judges(base_commit, suite, of_prompt, is_known=is_known)
+        yield from _advisory_judges(base_commit, suite)
 
 
 def _lost_evals(
@@ -478,12 +517,12 @@ def _changed_judges(
 ) -> Iterator[MovedBar]:
     """Yield the judges whose code or data changed, unless their digest covers it.
 
-    The digest of a function that a baseline knows covers the code it uses; a judge object sets its
-    own. Compared are: the files of its class with their imports, other code in files of its evals,
-    and files that this code names.
+    The digest of a function that a baseline knows covers the loaded code it uses; a judge object
+    sets its own. Compared are: the files of its class with their imports, other code in files of
+    its evals, and files that this code names.
 
     Args:
-        of_prompt: Files with evals of the prompt on the base.
+        of_prompt: Files with evals of the prompt on the base, under their names now.
         is_known: Whether a baseline of this base has the judges.
     """
     for judge in suite.judges:
@@ -492,14 +531,62 @@ def _changed_judges(
             continue
         named_files = files_named_in(base_commit, files)
         digested = is_known and is_function_judge(judge)
-        code = files | of_prompt if not digested else frozenset[str]()
+        code = _not_loaded(base_commit, files) if digested else files | of_prompt
         changed = sorted(
             name
-            for name in base_commit.changed & (code | named_files)
-            if _is_other_code(base_commit, name)
+            for name in code | named_files
+            if base_commit.differs(name) and _is_other_code(base_commit, name)
         )
         if changed:
             yield MovedBar(part=f"code of judge {judge.name} ({', '.join(changed)})")
+
+
+def is_same_function(base_commit: BaseCommit, judge: object) -> bool:
+    """Return whether a judge is a function that the base has with the same code, as reformatted."""
+    files = files_of_code(base_commit, judge) if is_function_judge(judge) else frozenset[str]()
+    return bool(files) and not any(
+        base_commit.differs(name) and _is_other_code(base_commit, name)
+        for name in files | files_named_in(base_commit, files)
+    )
+
+
+def _advisory_judges(base_commit: BaseCommit, suite: Eval) -> Iterator[MovedBar]:
+    """Yield the LLM judges, also in checks of cases, that the change makes advisory."""
+    calibrated = {
+        judge.name: judge for outer in suite.model_judges for judge in calibrated_judges(outer)
+    }
+    for name, judge in calibrated.items():
+        status = judge_status(judge, base_commit.project)
+        if not status.blocking and _blocked_on_base(base_commit, judge):
+            yield MovedBar(part=f"judge {name}", base="blocking", head=f"advisory: {status.reason}")
+
+
+def _blocked_on_base(base_commit: BaseCommit, judge: ModelJudge) -> bool:
+    """Return whether the change voids the calibration of a judge on the base."""
+    # Few projects have LLM judges.
+    from regauge.judges.calibration import (
+        calibration_path,
+        labels_path,
+        parse_calibrations,
+        shortfall,
+    )
+
+    project, inside = base_commit.project, base_commit.repository.inside
+    file = parse_calibrations(base_commit.read(calibration_path(judge.name, project)) or b"")
+    record = file.find(judge.digest) if file is not None else None
+    if file is None or record is None:
+        rubrics = f"{inside(project.prompts_dir / 'judges')}/"
+        return file is not None and any(name.startswith(rubrics) for name in base_commit.changed)
+    labels = inside(labels_path(record.labels.judge or judge.name, project))
+    return not shortfall(record, base_commit.settings.calibration) and bool(
+        base_commit.differs(labels) or shortfall(record, project.settings.calibration)
+    )
+
+
+def _not_loaded(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]:
+    """Return the files of modules that functions import when they are called."""
+    loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
+    return frozenset(name for name in files if str(base_commit.repository.top / name) not in loaded)
 
 
 def _is_other_code(base_commit: BaseCommit, name: str) -> bool:
@@ -511,13 +598,42 @@ def _is_other_code(base_commit: BaseCommit, name: str) -> bool:
 
 
 def _code(source: bytes | None) -> str | None:
+    """Return the code of a file without evals, docstrings and names imported from regauge."""
     try:
         tree = ast.parse(source or b"")
     except (SyntaxError, ValueError):
         return None
     evals = {declared_eval.function for declared_eval in declared_evals(source or b"")}
-    other_nodes = (node for node in tree.body if getattr(node, "name", None) not in evals)
-    return "\n".join(ast.dump(node) for node in other_nodes)
+    tree.body = [node for node in tree.body if getattr(node, "name", None) not in evals]
+    own_names = {*_own_names(tree)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                if ast.get_docstring(node) is not None:
+                    node.body = node.body[1:]
+            case ast.ImportFrom() if _is_of_regauge(node):
+                node.names = [a for a in node.names if a.asname or a.name in own_names | {"*"}]
+            case _:
+                pass
+    return "\n".join(ast.dump(node) for node in tree.body if getattr(node, "names", True))
+
+
+def _own_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a file binds itself or imports from elsewhere than regauge."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.Import() | ast.ImportFrom() if not _is_of_regauge(node):
+                yield from (alias.asname or alias.name for alias in node.names)
+            case _:
+                pass
+
+
+def _is_of_regauge(node: ast.Import | ast.ImportFrom) -> bool:
+    return isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("regauge.")
 
 
 def moved_files(base_commit: BaseCommit, directory: Path) -> Iterator[MovedBar]:

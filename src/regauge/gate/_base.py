@@ -178,6 +178,7 @@ def compare_with_base(
     across_models: bool = False,
     base_model: ModelId | None = None,
     baseline: Baseline | None = None,
+    siblings: Sequence[Eval] = (),
 ) -> SuiteBase:
     """Compare a suite with its base version, and find the baseline of the base.
 
@@ -189,6 +190,7 @@ def compare_with_base(
         across_models: Whether two models are compared on purpose (`--model`).
         base_model: Model of the base; None for that of the base version.
         baseline: Replaces the committed baseline.
+        siblings: Other suites of the run with the same prompt and dataset.
 
     Raises:
         UsageError: All judges of the suite are advisory.
@@ -243,7 +245,7 @@ def compare_with_base(
             _with_current_dataset_name(committed_baseline, suite, base_commit)
             for committed_baseline in baselines
         ]
-        match = match_baseline(base_eval, baselines)
+        match = match_baseline(base_eval, baselines, siblings)
         lock = read_or_note(base_commit.lock, base_commit, unreadable)
         if lock is not None and target is None:
             anchor = find_anchor(
@@ -464,18 +466,32 @@ class BaselineMatch:
     judges: tuple[KeyDifference, ...] = ()
 
 
-def match_baseline(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
+def match_baseline(
+    base: Eval, baselines: Sequence[Baseline], siblings: Sequence[Eval]
+) -> BaselineMatch:
     """Find a suite of the base in baselines, newest first.
+
+    Args:
+        siblings: Suites of the same prompt and dataset, whose baselines are no other suite's.
 
     Raises:
         UsageError: All judges of the suite are advisory.
     """
     key = key_of(base)
+    sibling_judges = [
+        key_of(replace(base, judges=suite.judges, judge_statuses=suite.judge_statuses)).judges
+        for suite in siblings
+    ]
     for baseline in baselines:
         if (stored_baseline := baseline.find(key)) is not None:
             return BaselineMatch(baseline=stored_baseline)
     nearest = next(
-        (near for baseline in baselines if (near := baseline.find_nearest(key)) is not None), None
+        (
+            near
+            for baseline in baselines
+            if (near := baseline.find_nearest(key, without=sibling_judges)) is not None
+        ),
+        None,
     )
     if nearest is not None:
         return BaselineMatch(differences=nearest.key.differences(key))
@@ -484,6 +500,7 @@ def match_baseline(base: Eval, baselines: Sequence[Baseline]) -> BaselineMatch:
         for baseline in baselines
         for stored_baseline in baseline.baselines
         if stored_baseline.key.dataset == key.dataset
+        and stored_baseline.key.judges not in sibling_judges
     ]
     judges = (part for part in (older[0] if older else ()) if part.part == "judge")
     return BaselineMatch(judges=tuple(judges))

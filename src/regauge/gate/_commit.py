@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import tomllib
@@ -161,6 +162,26 @@ class BaseCommit:
             return self
         changed, renamed = self.repository.changed(self.tip)
         return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
+
+    @cached_property
+    def changed_paths(self) -> Mapping[str, str]:
+        """The changed file at each path, symbolic links to it included."""
+        paths = {name: name for name in self.changed}
+        for link in self.repository.links():
+            target = (self.repository.top / link).resolve()
+            if not target.is_relative_to(self.repository.top):
+                continue
+            place = target.relative_to(self.repository.top).as_posix()
+            paths |= {
+                f"{link}{name.removeprefix(place)}": name
+                for name in self.changed
+                if f"{name}/".startswith(f"{place}/")
+            }
+        return paths
+
+    def differs(self, name: str) -> bool:
+        """Return whether a file differs from the commit, itself or as part of a submodule."""
+        return not self.changed.isdisjoint((name, *map(str, PurePosixPath(name).parents)))
 
     def path_of(self, path: Path) -> str:
         """The path of a current file in the base version, whether it exists there or not.
@@ -417,6 +438,13 @@ def find_base(project: Project, ref: str) -> BaseCommit:
 
 
 def _tip(repository: Repository, ref: str) -> str:
+    namesakes = repository.refs_named(re.split(r"[~^]", ref, maxsplit=1)[0])
+    if len({*namesakes.values()}) > 1:
+        fix = " or ".join(f"regauge gate {name}" for name in namesakes)
+        raise GitError(
+            f"{ref!r} names several commits: {', '.join(namesakes)}",
+            fix=f"delete the one that is not the base, or name it in full: {fix}",
+        )
     try:
         return repository.commit(ref)
     except GitError as error:

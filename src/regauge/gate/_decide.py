@@ -87,6 +87,7 @@ def compare(
     base_commit = find_base(session.project, ref)
     session.embeddings.trust(base_commit.read)
     groups = list(by_suite.values())
+    evals = [group[0].suite for group in groups]
     suites = [
         replace(
             compare_with_base(
@@ -96,13 +97,18 @@ def compare(
                 baseline=baseline
                 if baseline is not None and baseline.prompt == group[0].suite.prompt.name
                 else None,
+                siblings=[
+                    suite
+                    for suite in evals
+                    if suite is not group[0].suite
+                    and suite.prompt.path == group[0].suite.prompt.path
+                    and suite.dataset.path == group[0].suite.dataset.path
+                ],
             ),
             name=name,
             planned_cases=group,
         )
-        for name, group in zip(
-            suite_names([group[0].suite for group in groups]), groups, strict=True
-        )
+        for name, group in zip(suite_names(evals), groups, strict=True)
     ]
     prompt_changed = any(case.state == "changed" for suite in suites for case in suite.cases)
     is_noted = (
@@ -115,7 +121,6 @@ def compare(
     bars = list(_bars(base_commit, suites, session.project, prompt_changed=prompt_changed))
     if bars and not accept_judge_change and (prompt_changed or not is_noted):
         refused.append(refusal_of_bars(bars, base_commit))
-    evals = [suite.candidate for suite in suites]
     coverage = coverage_of(base_commit, evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
     if not suites and not unmeasured:
@@ -413,7 +418,7 @@ def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) ->
     if base_commit.project.settings.redact != base_commit.settings.redact:
         yield "redact in [tool.regauge] edited"
     if code := edited_code(base_commit, [suite.candidate for suite in suites]):
-        yield f"code of the gate edited ({shorten_list(code, _NAMES_MAX)})"
+        yield f"code or data of the gate edited ({shorten_list(code, _NAMES_MAX)})"
 
 
 def _notes(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import tomllib
@@ -14,6 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from regauge.errors import Diagnostic
 from regauge.evidence import NO_TRIALS
+from regauge.gate._bar import (
+    files_named_in,
+    files_of_code,
+    is_same_function,
+    literals_in,
+    with_imports,
+)
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
@@ -21,7 +29,7 @@ from regauge.prompts import Semver
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.evidence import CaseState, CaseTier
@@ -37,10 +45,23 @@ _EXAMPLES_MAX: Final = 5
 # Keys that identify a line of recordings, and keys of its content.
 _KEYS: Final = ("digest", "key", "trial")
 _RECORDED: Final = ("completion", "measurement", "float32")
-# Files that configure pytest.
-_PYTEST_FILES: Final = frozenset(
-    {"pytest.ini", ".pytest.ini", "pytest.toml", "tox.ini", "setup.cfg"}
+_WORD: Final = re.compile(r"[\w-]+")
+# Files for readers, which no code reads.
+_FOR_READERS: Final = (".md", ".rst")
+# Files that configure pytest, the environment of a gate, or the program that starts it.
+_SET_UP_FILES: Final = (
+    *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"),
+    *("requirements*.txt", "constraints*.txt", "requirements.lock", "uv.lock", "poetry.lock"),
+    *("pdm.lock", "Pipfile*", "setup.py", "sitecustomize.py", "usercustomize.py", "*.pth"),
+    *("entry_points.txt", "noxfile.py", "Makefile", "Dockerfile", ".gitlab-ci.yml", ".gitmodules"),
 )
+# Keys of tables in pyproject.toml that do the same.
+_SET_UP_TABLES: Final = {
+    "build-system": ("requires", "build-backend", "backend-path"),
+    "dependency-groups": ("dev", "test", "tests"),
+    "project": ("dependencies", "optional-dependencies", "entry-points", "requires-python"),
+    "tool": ("pdm", "pytest", "uv"),
+}
 
 
 def edited_notes(
@@ -65,19 +86,69 @@ def edited_notes(
             yield from _baseline_notes(base_commit, name)
     if prompt_changed and (code := edited_code(base_commit, suites)):
         files = first_of(code, _EXAMPLES_MAX)
-        yield f"the change also edits code that runs in this gate or its workflow: {files}"
+        yield f"the change also edits code or data of this gate or its workflow: {files}"
 
 
 def edited_code(base_commit: BaseCommit, suites: Iterable[Eval]) -> list[str]:
-    """The changed files that run in this gate or its workflow, or configure it."""
-    evals = code_of_evals(base_commit).union(
-        *(files_of_judges(base_commit, suite) for suite in suites)
+    """The changed files that this gate or its workflow runs, reads or is configured by."""
+    suites = [*suites]
+    programs = {name for suite in suites for name in files_of_judges(base_commit, suite)}
+    files = code_of_evals(base_commit).union(
+        programs, _files_in_reach(base_commit, suites, programs)
     )
     return [
         name
         for name in sorted(base_commit.changed)
-        if name in evals or _is_set_up(base_commit, name)
+        if name in files or _is_set_up(base_commit, name)
     ]
+
+
+def _files_in_reach(
+    base_commit: BaseCommit, suites: Iterable[Eval], programs: Collection[str]
+) -> Iterator[str]:
+    """Changed files that code of evals and judges can read or import without naming them whole.
+
+    They are in a directory of that code, or in one that it names, or a program has their name.
+    """
+    project, inside = base_commit.project, base_commit.repository.inside
+    evals = project.root / "evals"
+    code = with_imports(
+        base_commit,
+        files_of_code(base_commit, *(judge for suite in suites for judge in suite.judges)).union(
+            programs, map(inside, [*evals.rglob("*.py"), project.root / "conftest.py"])
+        ),
+    )
+    directories = {inside(evals), *(PurePosixPath(name).parent.as_posix() for name in code)}
+    directories -= {".", base_commit.prefix}
+    names = {text.strip("./") for text in literals_in(base_commit, code)}
+    words = {word for name in programs for word in _words_in(base_commit.repository.top / name)}
+    files = code | files_named_in(base_commit, code)
+    compared_directories = {
+        inside(directory)
+        for directory in (
+            project.prompts_dir,
+            project.golden_dir,
+            project.labels_dir,
+            project.recordings_dir,
+            project.fixtures_dir / "baselines",
+        )
+    }
+    for path, name in base_commit.changed_paths.items():
+        above = {parent.as_posix() for parent in PurePosixPath(path).parents}
+        is_reached = not files.isdisjoint((name, *above)) or not directories.isdisjoint(above)
+        is_named = not names.isdisjoint(PurePosixPath(path).parts[:-1])
+        is_named = is_named or PurePosixPath(path).stem in words
+        is_read = not path.endswith(_FOR_READERS) and above.isdisjoint(compared_directories)
+        if is_read and (is_reached or is_named):
+            yield name
+
+
+def _words_in(path: Path) -> Iterable[str]:
+    """The words of a program, such as the names of scripts that it includes."""
+    try:
+        return _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ()
 
 
 def code_of_evals(base_commit: BaseCommit) -> frozenset[str]:
@@ -108,23 +179,27 @@ def files_of_judges(base_commit: BaseCommit, suite: Eval) -> frozenset[str]:
 
 
 def _is_set_up(base_commit: BaseCommit, name: str) -> bool:
-    """Return whether a file is part of a workflow, or configures pytest."""
+    """Return whether a file is part of a workflow, or configures pytest or its environment."""
     path = PurePosixPath(name)
     if path.name == "pyproject.toml":
         now = base_commit.repository.top / name
         head = now.read_bytes() if now.is_file() else None
-        return _pytest_settings(head) != _pytest_settings(
-            base_commit.repository.read(base_commit.commit, name)
-        )
-    return path.parts[0] == ".github" or path.name in _PYTEST_FILES
+        return _set_up(head) != _set_up(base_commit.repository.read(base_commit.commit, name))
+    return path.parts[0] == ".github" or any(path.match(pattern) for pattern in _SET_UP_FILES)
 
 
-def _pytest_settings(data: bytes | None) -> object:
+def _set_up(data: bytes | None) -> object:
+    """The tables of `pyproject.toml` on packages and pytest."""
     try:
-        tool = tomllib.loads((data or b"").decode("utf-8", "replace")).get("tool")
+        document = tomllib.loads((data or b"").decode("utf-8", "replace"))
     except tomllib.TOMLDecodeError:
         return None
-    return cast("dict[str, Any]", tool).get("pytest") if isinstance(tool, dict) else None
+    tables = {name: document.get(name) for name in _SET_UP_TABLES}
+    return [
+        cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
+        for name, table in tables.items()
+        for key in _SET_UP_TABLES[name]
+    ]
 
 
 def _baseline_notes(base_commit: BaseCommit, name: str) -> Iterator[str]:
@@ -381,7 +456,11 @@ def refusals_of(
             )
         )
     judges = tuple(
-        part for part in differences if part.part == "judge" and not _changed_rule(part, suite)
+        part
+        for part in differences
+        if part.part == "judge"
+        and not _changed_rule(part, suite)
+        and not _is_reformatted(part, suite, base_commit)
     )
     if judges and _may_judge_differently(base_commit, suite):
         refusals.append(
@@ -450,6 +529,12 @@ def _changed_rule(part: KeyDifference, suite: Eval) -> str:
         return ""
     judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
     return changed_rule(judge, part.stored_value, part.rules)
+
+
+def _is_reformatted(part: KeyDifference, suite: Eval, base_commit: BaseCommit) -> bool:
+    """Return whether only comments, docstrings or the format of a function that judges changed."""
+    judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
+    return bool(part.stored_value and part.current_value) and is_same_function(base_commit, judge)
 
 
 def _judge_fix(name: str, base_commit: BaseCommit, *, prompt_changed: bool) -> str:

@@ -289,12 +289,19 @@ class Baseline:
             None,
         )
 
-    def find_nearest(self, key: BaselineKey) -> StoredBaseline | None:
-        """The baseline of the same prompt text and dataset that differs least from a key."""
+    def find_nearest(
+        self, key: BaselineKey, *, without: Sequence[Mapping[str, str]] = ()
+    ) -> StoredBaseline | None:
+        """The baseline of the same prompt text and dataset that differs least from a key.
+
+        Args:
+            without: Judges of baselines to leave out.
+        """
         baselines = [
             baseline
             for baseline in self._all_baselines()
             if (baseline.key.prompt, baseline.key.dataset) == (key.prompt, key.dataset)
+            and baseline.key.judges not in without
         ]
         return min(baselines, key=lambda baseline: len(baseline.key.differences(key)), default=None)
 

@@ -544,6 +544,14 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     raise InvalidFileError([diagnostic])
 
 
+def parse_calibrations(data: bytes) -> CalibrationFile | None:
+    """Parse a calibration record, such as one of an older commit; None if it is none."""
+    try:
+        return CalibrationFile.model_validate_json(data)
+    except ValidationError:
+        return None
+
+
 def write_calibrations(path: Path, file: CalibrationFile) -> bool:
     """Write a calibration record, unless the file has the same content.
 

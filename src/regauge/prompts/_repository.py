@@ -121,6 +121,12 @@ class Repository:
         places = places or ("refs/heads", "refs/remotes", "refs/tags")
         return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
 
+    def refs_named(self, name: str) -> dict[str, str]:
+        """The commits of all branches and tags with a name, by full name."""
+        places = [f"refs/{kind}/{name}" for kind in ("heads", "remotes", "tags")]
+        lines = self._text("for-each-ref", "--format=%(refname)", *places).splitlines()
+        return {place: self.commit(place) for place in places if place in lines}
+
     def remotes(self) -> list[str]:
         """The names of the remotes."""
         return self._text("remote").split()
@@ -283,6 +289,11 @@ class Repository:
         """The tracked paths at or below a directory, from the top."""
         listing = self._text("ls-files", "-z", "--", self.inside(directory))
         return [path for path in listing.split("\0") if path]
+
+    def links(self) -> list[str]:
+        """The tracked symbolic links, from the top."""
+        lines = self._text("ls-files", "--stage", "-z").split("\0")
+        return [line.partition("\t")[2] for line in lines if line.startswith("120000 ")]
 
     def is_dirty(self) -> bool:
         """Return whether files differ from HEAD."""

@@ -244,6 +244,8 @@ class DeclaredEval:
         target: The argument `target`; None if it is missing or not a string literal.
         texts: The strings among the arguments of `@golden`; the first is the prompt's name.
         judges: The source of each judge, or of the whole argument if it is not a list.
+
+    Constants of the file stand for their values.
     """
 
     line: int
@@ -268,18 +270,29 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
         for alias in node.names
         if alias.name == "golden" and alias.asname
     }
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def value_of(node: ast.expr) -> ast.expr:
+        return constants.get(node.id, node) if isinstance(node, ast.Name) else node
+
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _name(decorator.func) in names:
-                keywords = {word.arg: word.value for word in decorator.keywords}
-                texts = map(_text, [*decorator.args, *keywords.values()])
+                keywords = {word.arg: value_of(word.value) for word in decorator.keywords}
+                texts = map(_text, [*map(value_of, decorator.args), *keywords.values()])
                 yield DeclaredEval(
                     line=node.decorator_list[0].lineno,
                     function=node.name,
                     texts=tuple(text for text in texts if text is not None),
-                    judges=_judges(keywords.get("judges")),
+                    judges=_judges(keywords.get("judges"), value_of),
                     target=_text(keywords.get("target")),
                 )
 
@@ -293,8 +306,8 @@ def _text(node: ast.expr | None) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _judges(judges: ast.expr | None) -> tuple[str, ...]:
+def _judges(judges: ast.expr | None, value_of: Callable[[ast.expr], ast.expr]) -> tuple[str, ...]:
     if judges is None:
         return ()
     nodes = judges.elts if isinstance(judges, ast.List | ast.Tuple) else [judges]
-    return tuple(map(ast.unparse, nodes))
+    return tuple(ast.unparse(value_of(node)) for node in nodes)
