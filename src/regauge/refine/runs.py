@@ -362,7 +362,7 @@ def list_refinements(project: Project, *, warn: Callable[[str], object] | None =
 def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
     """The results of the edits of all finished runs, the oldest first."""
     entries: list[Mapping[str, Any]] = []
-    for run in reversed(list_refinements(project)):
+    for run in reversed(_all_runs(project)):
         with suppress(OSError, ValueError, TypeError, KeyError):
             document: Any = read_json(read_regular(run.result))
             prompt = document["prompt"]
