@@ -22,7 +22,7 @@ from regauge.regular_file import read_regular
 from regauge.strict_json import DuplicateKeyError, explain_format, read_json, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pydantic_core import ErrorDetails
 
