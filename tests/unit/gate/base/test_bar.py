@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from regauge.gate import moved_settings
+from regauge.gate._bar import moved_settings
 from regauge.project import Settings
 
 PROVIDER = {"base_url": "http://127.0.0.1:9/v1"}
