@@ -149,7 +149,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     project = Project.find()
     run = find_refinement(project, name)
     result = _result(run)
-    changes = result["changes"] if result["revision"] is not None else []
+    changes: list[dict[str, Any]] = result["changes"] if result["revision"] is not None else []
     number = len(changes)
     if not number or max(edits, default=0) > number:
         has = f"proposes {plural(number, 'edit')}" if number else "proposes none"

@@ -28,13 +28,8 @@ if TYPE_CHECKING:
         recorded_outcomes as recorded_outcomes,
         today_is_worse as today_is_worse,
     )
-    from regauge.gate._bar import (
-        moved_settings as moved_settings,
-    )
     from regauge.gate._base import (
         SuiteBase as SuiteBase,
-        check_locks as check_locks,
-        compare_with_base as compare_with_base,
     )
     from regauge.gate._baseline_sessions import (
         SESSIONS as SESSIONS,
@@ -51,10 +46,6 @@ if TYPE_CHECKING:
         merge_baselines as merge_baselines,
         top_up as top_up,
     )
-    from regauge.gate._cases import (
-        CheckTest as CheckTest,
-        OpenCheckCounts as OpenCheckCounts,
-    )
     from regauge.gate._commit import (
         BaseCommit as BaseCommit,
         base_branch as base_branch,
@@ -70,9 +61,6 @@ if TYPE_CHECKING:
         changes_between as changes_between,
         compare_baselines as compare_baselines,
         stored_anchor as stored_anchor,
-    )
-    from regauge.gate._coverage import (
-        coverage_of as coverage_of,
     )
     from regauge.gate._decide import (
         compare as compare,
@@ -93,7 +81,6 @@ if TYPE_CHECKING:
         control_note as control_note,
         critical_note as critical_note,
         reason_message as reason_message,
-        suite_message as suite_message,
     )
     from regauge.gate._record import (
         CANDIDATE_FIRST as CANDIDATE_FIRST,
@@ -146,10 +133,8 @@ if TYPE_CHECKING:
         PolicyOptions as PolicyOptions,
         Side as Side,
         TrialFacts as TrialFacts,
-        TrialRequest as TrialRequest,
         policy_of as policy_of,
         tier_held as tier_held,
-        with_more_trials as with_more_trials,
     )
     from regauge.gate.baselines import (
         Baseline as Baseline,

@@ -29,10 +29,9 @@ from regauge.gate import (
     policy_from_json,
     policy_to_json,
     reason_message,
-    suite_message,
-    with_more_trials,
 )
-from regauge.gate._types import Reason
+from regauge.gate._messages import suite_message
+from regauge.gate._types import Reason, with_more_trials
 
 CONTEXT = MessageContext(checks=100)
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regauge.gate import moved_settings
-from regauge.gate._bar import moved_evaluators
+from regauge.gate._bar import moved_evaluators, moved_settings
 from regauge.project import Settings
 from regauge.prompts import Prompt, parse_prompt
 

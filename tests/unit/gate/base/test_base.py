@@ -12,7 +12,9 @@ import pytest
 
 from regauge.digests import digest_of
 from regauge.errors import GitError, UsageError
-from regauge.gate import check_locks, compare_with_base, coverage_of, find_base
+from regauge.gate import find_base
+from regauge.gate._base import check_locks, compare_with_base
+from regauge.gate._coverage import coverage_of
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,

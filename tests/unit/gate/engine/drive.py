@@ -11,7 +11,8 @@ from regauge.stats import SuitePolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from regauge.gate import CaseReport, GateOutcome, Side, TrialRequest
+    from regauge.gate import CaseReport, GateOutcome, Side
+    from regauge.gate._types import TrialRequest
 
 PROMPT = "triage"
 # One first trial of each case and none of main: what follows is asked for by what a test shows.

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regauge.gate import CheckTest, Gate, GateCase, OpenCheckCounts, TrialFacts, with_more_trials
+from regauge.gate import Gate, GateCase, TrialFacts
+from regauge.gate._cases import CheckTest, OpenCheckCounts
+from regauge.gate._types import with_more_trials
 from regauge.gate.power import simulate
 from regauge.stats import CasePolicy
 from tests.unit.gate.engine.drive import (

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFacts, with_more_trials
+from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFacts
+from regauge.gate._types import with_more_trials
 from tests.unit.gate.engine.drive import (
     ONE,
     Tally,

@@ -19,9 +19,9 @@ from regauge.gate import (
     control_note,
     critical_note,
     reason_message,
-    suite_message,
-    with_more_trials,
 )
+from regauge.gate._messages import suite_message
+from regauge.gate._types import with_more_trials
 from regauge.stats import CasePolicy, SuitePolicy
 from tests.transcripts import assert_as_written
 from tests.unit.gate.engine.drive import ONE, count, others, scripted, with_policy

@@ -7,7 +7,8 @@ from math import log
 
 import pytest
 
-from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts, with_more_trials
+from regauge.gate import Gate, GateCase, GatePolicy, TrialFacts
+from regauge.gate._types import with_more_trials
 from regauge.stats import CriticalPolicy
 from tests.unit.gate.engine.drive import (
     ONE,
