@@ -288,19 +288,3 @@ def test_swapped_clauses_come_back_as_one_whole_sentence():
     assert cured in without_losses(before, after).full_text
     assert cured in {part.full_text for part in parts_of(before, after)}
     assert all(part.full_text.count(" what ") == 2 for part in parts_of(before, after))
-
-
-@pytest.mark.parametrize(
-    ("added", "parts"),
-    [
-        ("Name the disk. Keep it short.", ["Name the disk.", "Keep it short."]),
-        ("Name the disk. Then keep it short.", ["Name the disk."]),
-        ("Name the disk. It has to be short.", ["Name the disk."]),
-        ("Name the disk. Items are short.", ["Name the disk.", "Items are short."]),
-    ],
-)
-def test_a_sentence_that_depends_on_another_is_no_part_of_its_own(added: str, parts: list[str]):
-    before = PromptText.from_contents("Be kind.\n\nUse JSON.")
-    after = PromptText.from_contents(f"Be kind.\n\n{added}\n\nUse JSON.")
-    made = [changed_lines(before, part)[0] for part in parts_of(before, after)]
-    assert [text for text in made if text != added] == parts
