@@ -573,7 +573,7 @@ _WORD_RUN = re.compile(r"[\w'-]+")
 # This number of content words in one order identifies a source.
 _TELLING = 3
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-# The common share of words; a suspected contradiction rejects nothing, so it may be low.
+# The common share of words; a suspicion needs more evidence and rejects nothing, so it may be low.
 _SAME_SUBJECT = 0.5
 # With fewer words in common, two lines may have different subjects.
 _PLAINLY = 3
@@ -637,6 +637,25 @@ class Guard:
             or self._invariants(edit, before, after)
             or self._find_copied(before, after)
         )
+
+    def suspicion(self, before: PromptText, after: PromptText) -> str:
+        """A possible problem of an edit by its words: it needs more evidence, without a veto."""
+        new, _ = changed_texts(before, after)
+        old_instructions = [statement for statement in _instructions(after) if statement not in new]
+        new_instructions = [statement for statement in _instructions(after) if statement in new]
+        for statement in new_instructions:
+            rivals = old_instructions
+            if self._was_released(statement):  # a release had it next to other released statements
+                rivals = [other for other in old_instructions if not self._was_released(other)]
+            clash = next((other for other in rivals if _contradicts(statement, other)), None)
+            if clash is not None:
+                return f"{statement!r} may contradict {clash!r}, which stays"
+        clashes = (
+            f"{first!r} may contradict {other!r}"
+            for first, other in combinations(new_instructions, 2)
+            if _contradicts(first, other)
+        )
+        return next(clashes, "")
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that may be replaced, in the order of their marks."""

@@ -248,8 +248,8 @@ Answer:"""
 @pytest.mark.parametrize(
     ("base", "added", "suspected"),
     [
-        ("Answer in JSON objects.\n{{x}}", "Never answer in JSON objects.", "'Answer in JSON"),
-        ("Nenne große Beträge mit Währung.\n{{x}}", "Nenne große Beträge nie mit Währung.", "'Nenne große"),
+        (HEALTHY.full_text, "- Never answer in JSON.", "'Answer in JSON.'"),
+        ("Nenne Beträge mit Währung.\n{{x}}", "Nenne Beträge nie mit Währung.", "'Nenne Beträge mit"),
         ("住所を出力に含めてください。\n{{x}}", "住所を出力に含めないでください。", "'住所を出力に"),
         ("Commit.\nfooter: at most 72 characters, no signature\n{{x}}", "body: at most 72 characters", ""),
         (EXAMPLES, 'Message: it was not there\nAnswer: {"kind": "refund", "order": "3", "why": "broken"}\n', ""),
@@ -264,8 +264,8 @@ def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
     after = apply(text, edit.ops)
 
     assert not guard.objection(edit, text, after)
-    found = [warning for warning in text_warnings(after) if "contradict" in warning]
-    assert suspected in "".join(found)
+    found = guard.suspicion(text, after)
+    assert suspected in found
     assert bool(found) == bool(suspected)
     assert not text_warnings(PromptText.from_contents(EXAMPLES))
 

@@ -83,14 +83,16 @@ def candidates_of(
                 has_guarded, state = True, add_attempt(state, candidate, objection, "guarded")
             continue
         relevance = _relevance(state, edit, after)
+        suspicion = state.config.guard.suspicion(state.text, after)
         is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
+            bool(suspicion),
             _SECTION if is_section else len(units_of(state.text, after)),
             count_lost_words(state.text, after),
             -relevance,
         )
-        ranked_pairs.append((rank, Candidate(edit=edit, text=after)))
+        ranked_pairs.append((rank, Candidate(edit=edit, text=after, suspicion=suspicion)))
     ranked_pairs.sort(key=lambda entry: entry[0])
     candidates = [candidate for _, candidate in ranked_pairs]
     # A definition of many entries may help only as a whole, and its parts may be many.

@@ -407,6 +407,8 @@ def after_confirm(state: LoopState) -> LoopState:
         p = 1.0 if steady is None else steady.steadier_p
     effect, error = mean_effect(tally, new, old, state.config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
+    if candidate.suspicion:  # it needs more evidence
+        bound /= test.looks_max
     harmed, surely = _find_harm(state, new)
     numbers = {
         "p": p,

@@ -119,12 +119,14 @@ class Candidate:
     """An edit that passed all guards, and the text with it.
 
     Attributes:
+        suspicion: A possible problem by its words; the edit then needs more evidence.
         suspects: The statements that its text leaves out, to find a hindering one; such a text is
             never proposed.
     """
 
     edit: Edit
     text: PromptText
+    suspicion: str = ""
     suspects: tuple[Place, ...] = ()
 
 
