@@ -274,12 +274,12 @@ def _replace_content(
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
     before_key = text[line_start : key.start_mark.index]
     shares_line = bool(before_key.strip(" -"))
-    written = None
+    new_source = None
     if node.style != "|" and (node.style or not shares_line):
         source = text[start:end].replace(newline, "\n")
-        written = _in_style(source, node.style, old, new)
-    if written is not None:
-        return edit.replace(start, end, written.replace("\n", newline))
+        new_source = _in_style(source, node.style, old, new)
+    if new_source is not None:
+        return edit.replace(start, end, new_source.replace("\n", newline))
     if shares_line:
         raise edit.refuse("a message shares its line with another key", key)
     indent = " " * (len(before_key) + 2)
@@ -301,8 +301,8 @@ def _in_style(source: str, style: str | None, old: str, new: str) -> str | None:
         ),
     }
     write = ways.get(style or "", lambda: new)
-    written = None if style != ">" and "\n" in source else write()
-    return written if written is not None and _means(written, new) else None
+    new_source = None if style != ">" and "\n" in source else write()
+    return new_source if new_source is not None and _means(new_source, new) else None
 
 
 def _means(source: str, content: str) -> bool:
@@ -323,22 +323,25 @@ def _folded_in_place(source: str, old: str, new: str) -> str | None:
     header, *lines = source.split("\n")
     indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
     body = "\n".join(line[len(indent) :] for line in lines)
-    filled = body.rstrip("\n")
-    paragraphs = [part.split("\n") for part in re.split(r"\n{2,}", filled)]
+    trimmed_body = body.rstrip("\n")
+    paragraphs = [part.split("\n") for part in re.split(r"\n{2,}", trimmed_body)]
     was, now = ([line for line in text.split("\n") if line] for text in (old, new))
     if not indent or [" ".join(part) for part in paragraphs] != was:
         return None
     width = max(len(line) for part in paragraphs for line in part)
-    folded: list[str] = []
+    paragraphs_now: list[str] = []
     matcher = difflib.SequenceMatcher(a=was, b=now, autojunk=False)
     for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
         for n in range(b_to - b_from):
-            kept = paragraphs[a_from + n] if a_from + n < a_to else []
-            lines = kept if tag == "equal" else _fold(kept, now[b_from + n], width)
-            folded.append("\n".join(lines))
+            old_lines = paragraphs[a_from + n] if a_from + n < a_to else []
+            lines = old_lines if tag == "equal" else _fold(old_lines, now[b_from + n], width)
+            paragraphs_now.append("\n".join(lines))
     # A line end within the text is written as an empty line.
     breaks = [f"{gap}\n" for gap in re.findall(r"\n+", new.strip("\n"))]
-    body = "".join(map("".join, zip(folded, [*breaks, ""], strict=True))) + body[len(filled) :]
+    body = (
+        "".join(map("".join, zip(paragraphs_now, [*breaks, ""], strict=True)))
+        + body[len(trimmed_body) :]
+    )
     return "\n".join((header, *(indent + line if line else "" for line in body.split("\n"))))
 
 
@@ -352,13 +355,13 @@ def _fold(lines: Sequence[str], text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     words = [(number, word) for number, line in enumerate(lines) for word in line.split(" ")]
     now = text.split(" ")
-    folded: list[list[str]] = [[] for _ in lines]
+    line_words: list[list[str]] = [[] for _ in lines]
     matcher = difflib.SequenceMatcher(a=[word for _, word in words], b=now, autojunk=False)
     for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
         for n in range(b_to - b_from):
             place = a_from + n if tag == "equal" else max(0, a_from - (a_from == a_to))
-            folded[words[place][0]].append(now[b_from + n])
-    return [" ".join(line) for line in folded if line]
+            line_words[words[place][0]].append(now[b_from + n])
+    return [" ".join(line) for line in line_words if line]
 
 
 def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str | None:

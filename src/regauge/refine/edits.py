@@ -600,7 +600,7 @@ def left_open(before: PromptText, after: PromptText) -> str:
 
 
 def _balance(text: str) -> Counter[str]:
-    """How often tags open without closing, and fences without an end."""
+    """The number of tags without an end by name, and of fences without an end."""
     balance: Counter[str] = Counter()
     for end, name in _RE.tag.findall(text):
         balance[name] += -1 if end else 1
@@ -649,7 +649,7 @@ def lost_statements(before: PromptText, after: PromptText) -> list[list[str]]:
         for comparison in pairs
         for atom in comparison.after.atoms
     )
-    lost: dict[int, list[str]] = defaultdict(list)
+    sentences: dict[int, list[str]] = defaultdict(list)
     for comparison in pairs:
         tree = comparison.before
         for change in comparison.changes:
@@ -660,8 +660,8 @@ def lost_statements(before: PromptText, after: PromptText) -> list[list[str]]:
                 and not statement_counts[_statement_text(tree, change.was)]
             ):
                 sentence = tree.parent(change.was) if change.was.kind == "clause" else None
-                lost[id(sentence or change.was)].append(tree.text_of(change.was))
-    return [*lost.values()]
+                sentences[id(sentence or change.was)].append(tree.text_of(change.was))
+    return [*sentences.values()]
 
 
 def count_lost_words(before: PromptText, after: PromptText) -> int:
@@ -754,16 +754,22 @@ def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
             ]
             unit_keys |= dict.fromkeys(same_places, same_places[0])
     # Nothing of these sentences stays as it is; where clauses are only lost, they are no part.
-    moved = ((s, [c for c in clauses if c.was in s.children]) for s in old.nodes("sentence"))
-    fresh = ((s, [c for c in clauses if c.now in s.children]) for s in new.nodes("sentence"))
+    old_sentences = (
+        (s, [c for c in clauses if c.was in s.children]) for s in old.nodes("sentence")
+    )
+    new_sentences = (
+        (s, [c for c in clauses if c.now in s.children]) for s in new.nodes("sentence")
+    )
     for sentence, own_changes in (
-        *((s, own) for s, own in moved if {c.kind for c in own} == {"moved", "removed"}),
-        *((s, own) for s, own in fresh if {c.kind for c in own} == {"reworded", "added"}),
+        *(pair for pair in old_sentences if {c.kind for c in pair[1]} == {"moved", "removed"}),
+        *(pair for pair in new_sentences if {c.kind for c in pair[1]} == {"reworded", "added"}),
     ):
         if len(own_changes) == sum(child.kind == "clause" for child in sentence.children):
             homes = [old.parent(c.was) for c in own_changes if c.was and c.now]
-            gone = [c for c in clauses if c.was and not c.now and old.parent(c.was) in homes]
-            own_keys = [_key(index, comparison, change) for change in (*own_changes, *gone)]
+            lost_clauses = [
+                c for c in clauses if c.was and not c.now and old.parent(c.was) in homes
+            ]
+            own_keys = [_key(index, comparison, change) for change in (*own_changes, *lost_clauses)]
             unit_keys |= dict.fromkeys(own_keys, unit_keys.get(own_keys[0], own_keys[0]))
     return unit_keys
 

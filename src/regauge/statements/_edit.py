@@ -325,8 +325,8 @@ def _unique_labels(tree: Tree, atoms: Iterable[int]) -> dict[int, str]:
 
 def label_of(tree: Tree, atom: Node) -> str:
     """The label of an atom, in lower case; empty without one."""
-    found = _LABEL.match(labelled(tree, atom))
-    return normalise(found["label"]) if found else ""
+    label = _LABEL.match(labelled(tree, atom))
+    return normalise(label["label"]) if label else ""
 
 
 def labelled(tree: Tree, atom: Node) -> str:
@@ -673,7 +673,7 @@ class TextComparison:
         sides = ((self.before, change.was), (self.after, change.now))
         texts = [tree.text_of(node) if node else "" for tree, node in sides]
         full = [labelled(tree, node) if node else "" for tree, node in sides]
-        labels = [whole.removesuffix(text) for whole, text in zip(full, texts, strict=True)]
+        labels = [label.removesuffix(text) for label, text in zip(full, texts, strict=True)]
         was, now = texts if labels[0] == labels[1] else full
         return was, now
 
@@ -831,23 +831,23 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
         begins = not out and places[source] > 0 and not _LETTERS.search(before)
         if begins and body[:1].islower() and trees[source].atoms[places[source]].kind == "clause":
             body = body[0].upper() + body[1:]
-        out = _joined(out, mark, before) + body
+        out = _join_gap(out, mark, before) + body
         # A clause is without the mark that ends its sentence.
         mark = _SENTENCE_END.match(_gap_after(trees[source], places[source]))
         last |= places
         neighbours = places
     ends = [tree for tree in sorted(places) if places[tree] == len(trees[tree].atoms) - 1]
     ending = trees[ends[0] if ends else 0]
-    return _joined(out, mark, ending.text[ending.atoms[-1].end if ending.atoms else 0 :])
+    return _join_gap(out, mark, ending.text[ending.atoms[-1].end if ending.atoms else 0 :])
 
 
-def _joined(text: str, mark: re.Match[str] | None, gap: str) -> str:
+def _join_gap(text: str, mark: re.Match[str] | None, gap: str) -> str:
     """A text and the gap behind it, with one mark that ends the sentence before the gap."""
-    own = _SENTENCE_END.match(gap)
-    if own and text.endswith(tuple(_ENDS)):
-        return text + gap[own.end() :]
+    own_mark = _SENTENCE_END.match(gap)
+    if own_mark and text.endswith(tuple(_ENDS)):
+        return text + gap[own_mark.end() :]
     is_between = not gap.strip() or "\n" in gap[: len(gap) - len(gap.lstrip())]
-    return text + (mark[0] if mark and not own and is_between else "") + gap
+    return text + (mark[0] if mark and not own_mark and is_between else "") + gap
 
 
 def _gap_after(tree: Tree, number: int) -> str:
