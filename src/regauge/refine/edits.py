@@ -671,7 +671,8 @@ def count_lost_words(before: PromptText, after: PromptText) -> int:
         for change in comparison.changes:
             if change.kind == "reworded" and change.was and change.now:
                 old, new = comparison.old_text(change), comparison.new_text(change)
-                words += (_tokens(old) - _tokens(new)).total()
+                if not restates(new, old):  # a corrected value is no loss
+                    words += (_tokens(old) - _tokens(new)).total()
     return words
 
 

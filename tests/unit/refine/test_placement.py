@@ -14,6 +14,7 @@ from regauge.refine.edits import (
     PromptText,
     Replace,
     apply,
+    count_lost_words,
     ops_between,
     parts_of,
     restates,
@@ -320,6 +321,12 @@ def test_the_changes_of_an_edit_leave_the_rest_as_it_is(before, after, kept):
 )
 def test_a_statement_with_other_values_or_the_whole_of_a_cut_one_restates_it(line, other, same):
     assert restates(line, other) == same
+
+
+def test_a_corrected_value_is_no_loss():
+    before = PromptText.from_contents("- Use at most 250 words.\n- Be kind.")
+    after = PromptText.from_contents("- Use at most 25 words.\n- Be kind.")
+    assert count_lost_words(before, after) == 0
 
 
 def test_swapped_clauses_come_back_as_one_whole_sentence():
