@@ -413,3 +413,90 @@ def test_rules_go_on_where_the_model_cannot_be_read_and_the_end_says_so(
     prompt.write_text(prompt.read_text().replace("what happened", "the incident"))
     said = refine(project, code=3, proposers="examples,model")
     assert "nothing could be proposed" in said
+
+
+SUMMARY = EDIT["ops"][0]["line"]  # type: ignore[index]
+ROLE = "You summarise incident reports for the on-call engineer."
+SLOPPY = {
+    "other marks": [("replace", SUMMARY, f"* {SUMMARY[2:]}"), ("insert_after", SUMMARY, ADDED)],
+    "a shorter role": [
+        ("replace", ROLE, "You summarise incident reports."),
+        ("insert_after", SUMMARY, ADDED),
+    ],
+    "a lost tag": [("insert_after", SUMMARY, ADDED), ("delete", "</report>", "")],
+    "a request of its own": [
+        ("insert_after", SUMMARY, ADDED),
+        ("insert_after", ROLE, "Mention every source that you used."),
+    ],
+    "in many operations": [
+        ("delete", SUMMARY, ""),
+        ("insert_before", SUMMARY, SUMMARY),
+        ("insert_before", ROLE, ROLE),
+        ("delete", ROLE, ""),
+        ("insert_after", SUMMARY, ADDED),
+    ],
+}
+
+
+@pytest.mark.parametrize("ops", SLOPPY.values(), ids=SLOPPY)
+def test_of_a_careless_proposal_only_the_repair_is_accepted(
+    project: Path, model: Model, ops: list[tuple[str, str, str]]
+) -> None:
+    document = {
+        "rationale": "better",
+        "ops": [{"op": op, "line": line, "find": "", "text": text} for op, line, text in ops],
+    }
+    model.behave = lambda body: says(
+        json.dumps(document if "Why it fails" in asked(body) else CRITIQUE)
+    )
+    refine(project, "--apply")
+    written = (project / "prompts/report.prompt.yml").read_text()
+    body = written[written.index("messages:") :]
+    assert body == PROMPT[PROMPT.index("messages:") :].replace(
+        f"{SUMMARY}\n", f"{SUMMARY}\n      {ADDED}\n"
+    )
+
+
+def test_nothing_is_put_between_a_tag_and_its_input(project: Path, model: Model) -> None:
+    op = {"op": "insert_after", "line": "<report>", "find": "", "text": ADDED}
+    edit = {"rationale": "better", "ops": [op]}
+    model.behave = lambda body: says(
+        json.dumps(edit if "Why it fails" in asked(body) else CRITIQUE)
+    )
+    said = refine(project, "--apply")
+    assert "model-add: it puts text between '<report>' and its input" in said
+    assert (project / "prompts/report.prompt.yml").read_text() == PROMPT
+
+
+def test_an_edit_of_a_folded_prompt_changes_the_lines_it_is_about(
+    project: Path, model: Model
+) -> None:
+    folded = (
+        "    content: >\n"
+        "      You summarise incident reports for the on-call engineer. Never name\n"
+        "      a person. Answer with one JSON object only, with the key\n"
+        "      summary, and with no prose around it. Times are in UTC.\n"
+    )
+    head, tail = PROMPT.split("    content: |\n      You")
+    prompt = head + folded + "  # the report\n" + tail[tail.index("  - role: user") :]
+    path = project / "prompts/report.prompt.yml"
+    path.write_text(prompt)
+    line = " ".join(folded.split()[2:])
+    op = {
+        "op": "replace",
+        "line": line,
+        "find": "the key summary",
+        "text": "the keys summary and cause",
+    }
+    edit = {"rationale": "a key is missing", "ops": [op]}
+    model.behave = lambda body: says(
+        json.dumps(edit if "Why it fails" in asked(body) else CRITIQUE)
+    )
+    refine(project, "--apply")
+    written = path.read_text()
+    lines = prompt[prompt.index("messages:") :].split("\n")
+    now = written[written.index("messages:") :].split("\n")
+    assert len(now) == len(lines)
+    changed = [after.strip() for before, after in zip(lines, now, strict=True) if before != after]
+    assert len(changed) <= 2
+    assert "keys summary and cause" in " ".join(" ".join(changed).split())

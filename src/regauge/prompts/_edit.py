@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import textwrap
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +14,10 @@ import yaml
 from regauge.errors import Diagnostic, PromptError, UsageError
 from regauge.prompts._parse import Reader, parse_prompt
 from regauge.prompts._types import ChangelogEntry, Semver
-from regauge.yaml_document import line_of
+from regauge.yaml_document import YamlError, compose_document, line_of, scalar_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from regauge.prompts._prompt import Prompt
@@ -214,8 +215,9 @@ def meaning(prompt: Prompt) -> list[object]:
 def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     """Set the contents of the messages in a prompt file's text.
 
-    In a literal block only lines that differ are replaced; a content in another style becomes a
-    literal block. The result is parsed to check that only contents differ.
+    Each content keeps its style, and of a block only lines that differ are replaced, if YAML can
+    write the new content so; else it becomes a literal block. The result is parsed to check that
+    only contents differ.
 
     Args:
         text: The text of the file.
@@ -271,12 +273,95 @@ def _replace_content(
             return edit.replace(body_start, end, body)
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
     before_key = text[line_start : key.start_mark.index]
-    if before_key.strip(" -"):
+    shares_line = bool(before_key.strip(" -"))
+    new_source = None
+    if node.style != "|" and (node.style or not shares_line):
+        source = text[start:end].replace(newline, "\n")
+        new_source = _in_style(source, node.style, old, new)
+    if new_source is not None:
+        return edit.replace(start, end, new_source.replace("\n", newline))
+    if shares_line:
         raise edit.refuse("a message shares its line with another key", key)
     indent = " " * (len(before_key) + 2)
     # The end mark of a block is after its last line end, that of other styles before it.
     closed = newline if text[end - 1] == "\n" or end == len(text) else ""
     return edit.replace(start, end, _block(new, indent, newline) + closed)
+
+
+def _in_style(source: str, style: str | None, old: str, new: str) -> str | None:
+    """A content in the style that it has; None if that style cannot have it."""
+    ways: dict[str, Callable[[], str | None]] = {
+        ">": lambda: _folded_in_place(source, old, new),
+        "'": lambda: "'" + new.replace("'", "''") + "'",
+        # Other escapes of the author would be lost.
+        '"': lambda: (
+            json.dumps(new, ensure_ascii=False)
+            if source == json.dumps(old, ensure_ascii=False)
+            else None
+        ),
+    }
+    write = ways.get(style or "", lambda: new)
+    new_source = None if style != ">" and "\n" in source else write()
+    return new_source if new_source is not None and _means(new_source, new) else None
+
+
+def _means(source: str, content: str) -> bool:
+    """Return whether a scalar's source has a content."""
+    try:
+        document = compose_document(f"- {source}")
+    except YamlError:
+        return False
+    value = document.value[0] if document else None
+    return isinstance(value, yaml.ScalarNode) and (scalar_tag(value), value.value) == (
+        "str",
+        content,
+    )
+
+
+def _folded_in_place(source: str, old: str, new: str) -> str | None:
+    """Replace the changed lines of a folded block; None if it has more than plain paragraphs."""
+    header, *lines = source.split("\n")
+    indent = next((line[: len(line) - len(line.lstrip(" "))] for line in lines if line.strip()), "")
+    body = "\n".join(line[len(indent) :] for line in lines)
+    trimmed_body = body.rstrip("\n")
+    paragraphs = [part.split("\n") for part in re.split(r"\n{2,}", trimmed_body)]
+    was, now = ([line for line in text.split("\n") if line] for text in (old, new))
+    if not indent or [" ".join(part) for part in paragraphs] != was:
+        return None
+    width = max(len(line) for part in paragraphs for line in part)
+    paragraphs_now: list[str] = []
+    matcher = difflib.SequenceMatcher(a=was, b=now, autojunk=False)
+    for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
+        for n in range(b_to - b_from):
+            old_lines = paragraphs[a_from + n] if a_from + n < a_to else []
+            lines = old_lines if tag == "equal" else _fold(old_lines, now[b_from + n], width)
+            paragraphs_now.append("\n".join(lines))
+    # A line end within the text is written as an empty line.
+    breaks = [f"{gap}\n" for gap in re.findall(r"\n+", new.strip("\n"))]
+    body = (
+        "".join(map("".join, zip(paragraphs_now, [*breaks, ""], strict=True)))
+        + body[len(trimmed_body) :]
+    )
+    return "\n".join((header, *(indent + line if line else "" for line in body.split("\n"))))
+
+
+def _fold(lines: Sequence[str], text: str, width: int) -> list[str]:
+    """The lines of a paragraph with another text; unchanged words stay in their lines.
+
+    >>> _fold(["Be kind. Use", "JSON."], "Be brief. Use JSON.", 20)
+    ['Be brief. Use', 'JSON.']
+    """
+    if not lines:
+        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    words = [(number, word) for number, line in enumerate(lines) for word in line.split(" ")]
+    now = text.split(" ")
+    line_words: list[list[str]] = [[] for _ in lines]
+    matcher = difflib.SequenceMatcher(a=[word for _, word in words], b=now, autojunk=False)
+    for tag, a_from, a_to, b_from, b_to in matcher.get_opcodes():
+        for n in range(b_to - b_from):
+            place = a_from + n if tag == "equal" else max(0, a_from - (a_from == a_to))
+            line_words[words[place][0]].append(now[b_from + n])
+    return [" ".join(line) for line in line_words if line]
 
 
 def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str | None:

@@ -455,6 +455,8 @@ _RE = Lexicon("regauge.refine", "changes")
 
 # The least similarity of a lost clause to another one of its sentence.
 _RECAST = 0.5
+# A shorter beginning of a statement may begin another one.
+_CUT_OFF_MIN = 12
 # A renaming changes no more words than these in one statement.
 _RENAMED_MAX = 3
 
@@ -523,13 +525,15 @@ def _only_removes(unit: Unit) -> bool:
 
 
 def without_losses(before: PromptText, after: PromptText) -> PromptText:
-    """A later text with its lost statements, if it makes other changes, too."""
+    """A later text with the layout and the lost statements of the text before.
+
+    Losses stay if it makes no other changes, and so does layout if it changes no statement.
+    """
     pairs = comparisons(before, after)
     units = _units(pairs)
     changes = [change for unit in units if not _only_removes(unit) for change in unit]
-    if not changes or len(changes) == sum(map(len, units)):
-        return after
-    return _compose(before, pairs, changes)
+    changes = changes or [change for unit in units for change in unit]
+    return _compose(before, pairs, changes) if changes else after
 
 
 def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
@@ -544,6 +548,64 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
         added_changes = [entry for entry in unit if entry[1].kind == "added"]
         if 0 < len(added_changes) < len(unit):
             yield _compose(before, pairs, added_changes)
+
+
+def reductions(before: PromptText, after: PromptText) -> Iterator[PromptText]:
+    """Texts without one of several changes each."""
+    pairs = comparisons(before, after)
+    units = _units(pairs)
+    for unit in units if len(units) > 1 else ():
+        other_changes = [change for other in units if other is not unit for change in other]
+        yield _compose(before, pairs, other_changes)
+
+
+def restates(statement: str, other: str) -> bool:
+    """Return whether a statement is another one with other values, or its whole where that is cut.
+
+    >>> restates("Use at most 15 words.", "Use at most 150 words.")
+    True
+    >>> restates("Keep `reason` to 15 words.", "Keep `title` to 15 words.")
+    False
+    """
+    new, old = normalise(statement), normalise(other)
+    is_whole = len(old) >= _CUT_OFF_MIN and new.startswith(old)
+    return new != old and (is_whole or _RE.value.sub("#", new) == _RE.value.sub("#", old))
+
+
+def headless(before: PromptText, after: PromptText) -> str:
+    """A heading that is taken away from statements that stay; empty without one."""
+    for comparison in comparisons(before, after):
+        tree = comparison.before
+        kinds = {id(change.was): change.kind for change in comparison.changes if change.was}
+        if any(c.kind == "added" and c.now and c.now.kind == "heading" for c in comparison.changes):
+            continue  # it has another one
+        for heading in tree.nodes("heading"):
+            title = tree.text_of(heading).strip()
+            if kinds.get(id(heading)) == "removed" and any(
+                id(atom) not in kinds and tree.heading(atom) == title for atom in tree.atoms
+            ):
+                return title
+    return ""
+
+
+def left_open(before: PromptText, after: PromptText) -> str:
+    """A tag or fence that is open in a later text only; empty without one."""
+    for was, now in zip(before.messages, after.messages, strict=True):
+        old, new = _balance(was.content), _balance(now.content)
+        closed = [name for end, name in _RE.tag.findall(was.content) if end and not old[name]]
+        for mark in ("```", *closed):
+            if new[mark] and not old[mark]:
+                return mark if mark == "```" else f"<{mark}>"
+    return ""
+
+
+def _balance(text: str) -> Counter[str]:
+    """The number of tags without an end by name, and of fences without an end."""
+    balance: Counter[str] = Counter()
+    for end, name in _RE.tag.findall(text):
+        balance[name] += -1 if end else 1
+    balance["```"] = sum(line.lstrip().startswith("```") for line in text.split("\n")) % 2
+    return balance
 
 
 def changed_lines(before: PromptText, after: PromptText) -> tuple[str, str]:
@@ -579,35 +641,38 @@ def changed_places(before: PromptText, after: PromptText) -> str:
     return "\n".join(sorted(places))
 
 
-def lost_statements(before: PromptText, after: PromptText) -> list[str]:
-    """The statements that a later text does not have, moved or reworded."""
+def lost_statements(before: PromptText, after: PromptText) -> list[list[str]]:
+    """The statements that a later text does not have, moved or reworded, by their sentences."""
     pairs = comparisons(before, after)
     statement_counts = Counter(
         _statement_text(comparison.after, atom)
         for comparison in pairs
         for atom in comparison.after.atoms
     )
-    return [
-        comparison.before.text_of(change.was)
-        for comparison in pairs
-        for change in comparison.changes
-        if change.was is not None
-        and change.kind == "removed"
-        and change.was.kind != "heading"  # alone it states nothing
-        and not statement_counts[_statement_text(comparison.before, change.was)]
-    ]
+    sentences: dict[int, list[str]] = defaultdict(list)
+    for comparison in pairs:
+        tree = comparison.before
+        for change in comparison.changes:
+            if (
+                change.was is not None
+                and change.kind == "removed"
+                and change.was.kind != "heading"  # alone it states nothing
+                and not statement_counts[_statement_text(tree, change.was)]
+            ):
+                sentence = tree.parent(change.was) if change.was.kind == "clause" else None
+                sentences[id(sentence or change.was)].append(tree.text_of(change.was))
+    return [*sentences.values()]
 
 
 def count_lost_words(before: PromptText, after: PromptText) -> int:
     """The number of lost words of deleted and reworded statements."""
-    words = sum(map(count_words, lost_statements(before, after)))
+    words = sum(count_words(text) for texts in lost_statements(before, after) for text in texts)
     for comparison in comparisons(before, after):
         for change in comparison.changes:
             if change.kind == "reworded" and change.was and change.now:
-                words += (
-                    _tokens(comparison.before.text_of(change.was))
-                    - _tokens(comparison.after.text_of(change.now))
-                ).total()
+                old, new = comparison.old_text(change), comparison.new_text(change)
+                if not restates(new, old):  # a corrected value is no loss
+                    words += (_tokens(old) - _tokens(new)).total()
     return words
 
 
@@ -622,8 +687,7 @@ def _tokens(text: str) -> Counter[str]:
 
 def _key(index: int, comparison: TextComparison, change: AtomChange) -> object:
     """The common property of changes of one unit: block, renaming or inputs."""
-    was = comparison.before.text_of(change.was) if change.was else ""
-    now = comparison.after.text_of(change.now) if change.now else ""
+    was, now = comparison.old_text(change), comparison.new_text(change)
     if change.kind != "moved" and sorted(_RE.slot.findall(was)) != sorted(_RE.slot.findall(now)):
         return "inputs"
     if change.kind == "reworded":
@@ -656,14 +720,14 @@ def new_statements(
         for change in comparison.changes:
             if change.now is None or change.kind == "moved":
                 continue
-            now = comparison.after.text_of(change.now)
-            renamed = _rename(comparison.before.text_of(change.was), now) if change.was else None
+            now = comparison.new_text(change)
+            renamed = _rename(comparison.old_text(change), now) if change.was else None
             if renamed is None or not is_known(" ".join(renamed[1])):
                 yield now
 
 
 def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
-    """The common keys of changes in a sentence whose clauses exchange words, by their own keys.
+    """The common keys of changes in a sentence that is new, gone or exchanges words, by own keys.
 
     These changes depend on each other.
     """
@@ -690,6 +754,24 @@ def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
                 or (change.now and comparison.after.parent(change.now) is around[1])
             ]
             unit_keys |= dict.fromkeys(same_places, same_places[0])
+    # Nothing of these sentences stays as it is; where clauses are only lost, they are no part.
+    old_sentences = (
+        (s, [c for c in clauses if c.was in s.children]) for s in old.nodes("sentence")
+    )
+    new_sentences = (
+        (s, [c for c in clauses if c.now in s.children]) for s in new.nodes("sentence")
+    )
+    for sentence, own_changes in (
+        *(pair for pair in old_sentences if {c.kind for c in pair[1]} == {"moved", "removed"}),
+        *(pair for pair in new_sentences if {c.kind for c in pair[1]} == {"reworded", "added"}),
+    ):
+        if len(own_changes) == sum(child.kind == "clause" for child in sentence.children):
+            homes = [old.parent(c.was) for c in own_changes if c.was and c.now]
+            lost_clauses = [
+                c for c in clauses if c.was and not c.now and old.parent(c.was) in homes
+            ]
+            own_keys = [_key(index, comparison, change) for change in (*own_changes, *lost_clauses)]
+            unit_keys |= dict.fromkeys(own_keys, unit_keys.get(own_keys[0], own_keys[0]))
     return unit_keys
 
 

@@ -24,14 +24,25 @@ from regauge.refine.edits import (
     changed_texts,
     comparisons,
     count_words,
+    headless,
+    left_open,
     lost_statements,
     new_statements,
+    restates,
     section_at,
     section_text,
     units_of,
 )
 from regauge.refine.feedback import is_injection
-from regauge.statements import content_words, guess_language, is_negated, normalise, parse, stem
+from regauge.statements import (
+    content_words,
+    guess_language,
+    is_negated,
+    labelled,
+    normalise,
+    parse,
+    stem,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -647,7 +658,9 @@ class Guard:
             rivals = old_instructions
             if self._was_released(statement):  # a release had it next to other released statements
                 rivals = [other for other in old_instructions if not self._was_released(other)]
-            clash = next((other for other in rivals if _contradicts(statement, other)), None)
+            clash = next(
+                (o for o in rivals if _contradicts(statement, o) or restates(statement, o)), None
+            )
             if clash is not None:
                 return f"{statement!r} may contradict {clash!r}, which stays"
         clashes = (
@@ -759,12 +772,16 @@ class Guard:
         misled = [statement for pair in comparisons(before, after) for statement in pair.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
-        lost_texts = lost_statements(before, after)
-        number = sum(normalise(text) in self._base_statements for text in lost_texts)
-        exceeds = number > self.policy.deletions
-        if exceeds and not replaces_section(edit) and not self._only_restores(before, after):
+        if replaces_section(edit) or self._only_restores(before, after):
+            return ""
+        lost_sentences = [
+            texts
+            for texts in lost_statements(before, after)
+            if any(normalise(text) in self._base_statements for text in texts)
+        ]
+        if (number := len(lost_sentences)) > self.policy.deletions:
             return f"it takes {number} statements out, more than {self.policy.deletions}"
-        return ""
+        return _find_torn(before, after)
 
     def _find_copied(self, before: PromptText, after: PromptText) -> str:
         """Text copied from an injection, a case or a user."""
@@ -808,16 +825,50 @@ def text_warnings(text: PromptText) -> list[str]:
 
 def _statements(*trees: Tree) -> set[str]:
     """The normalised texts of all atoms."""
-    return {normalise(tree.text_of(atom)) for tree in trees for atom in tree.atoms}
+    return {
+        normalise(text)
+        for tree in trees
+        for atom in tree.atoms
+        for text in (tree.text_of(atom), labelled(tree, atom))
+    }
 
 
 def _instructions(text: PromptText) -> list[str]:
     """The instructions of a prompt: no examples, no data, no inputs."""
-    return [tree.text_of(statement) for tree in text.trees for statement in tree.statements]
+    return [labelled(tree, statement) for tree in text.trees for statement in tree.statements]
 
 
 def _slots(text: PromptText) -> list[frozenset[str]]:
     return [frozenset(_SLOT.findall(message.content)) for message in text.messages]
+
+
+def _find_torn(before: PromptText, after: PromptText) -> str:
+    """A part of the layout that is torn from what it belongs to, in words; empty for none."""
+    if heading := headless(before, after):
+        return f"it takes away {heading!r}, the heading of lines that stay"
+    if mark := left_open(before, after):
+        return f"it leaves {mark} open"
+    above = _beside_input(before, after)
+    return f"it puts text between {above!r} and its input" if above else ""
+
+
+def _beside_input(before: PromptText, after: PromptText) -> str:
+    """A label or tag that new statements part from the input right below it; empty for none."""
+    for comparison in comparisons(before, after):
+        tree = comparison.after
+        new = {id(c.now) for c in comparison.changes if c.kind == "added" and c.now}
+        inline = new & {id(atom) for atom in tree.atoms if atom.kind in {"sentence", "clause"}}
+        for number, atom in enumerate(tree.atoms):
+            if not _SLOT.fullmatch(tree.text_of(atom)):
+                continue
+            place = number - 1
+            while place > 0 and id(tree.atoms[place]) in inline:
+                place -= 1
+            above = tree.atoms[place]
+            label = tree.text_of(above).strip()
+            if place < number - 1 and (above.kind == "tag" or label.endswith((":", "\uff1a"))):
+                return label
+    return ""
 
 
 def _contradicts(first: str, other: str) -> bool:

@@ -15,6 +15,8 @@ from regauge.statements._edit import (
     compare as compare,
     delete as delete,
     insert as insert,
+    label_of as label_of,
+    labelled as labelled,
     merge as merge,
     move as move,
     numbering as numbering,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
@@ -175,6 +176,10 @@ _ALIKE = 0.5
 # Enough characters to distinguish two blocks.
 _BLOCK_START_CHARS = 60
 _WORDS = re.compile(r"\w+")
+_ENDS = ".!?\u2026\u3002\uff01\uff1f"
+_SENTENCE_END = re.compile(rf"[{_ENDS}]+")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+_LABEL = re.compile(r"\W*(?P<label>\w[^:：|\n]{0,40}?)\W?\s*[:：|]")
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
 
 
@@ -234,7 +239,7 @@ def match(before: Tree, after: Tree) -> Match:
             a, b = first + 1, second + 1
     pairs = [(a, b) for a, b in order if a is not None and b is not None]
     # A reference whose step changed is still the same statement.
-    old, new = ([tree.text_of(atom) for atom in tree.atoms] for tree in (before, after))
+    old, new = ([labelled(tree, atom) for atom in tree.atoms] for tree in (before, after))
     equal |= {a: b for a, b in pairs if old[a] == new[b]}
     return Match(tuple(order), moves, equal)
 
@@ -262,9 +267,9 @@ def _keys(tree: Tree) -> list[str]:
     keys: list[str] = []
     for atom in tree.atoms:
         parts: list[str] = []
-        position = atom.start
+        first = position = atom.end - len(labelled(tree, atom))
         for start, end, text in targets:
-            if atom.start <= start and end <= atom.end:
+            if first <= start and end <= atom.end:
                 parts += [tree.text[position:start], text]
                 position = end
         key = "".join([*parts, tree.text[position : atom.end]])
@@ -285,15 +290,21 @@ def _block_start(tree: Tree, atom: Node) -> str:
 
 
 def _find_reworded(
-    before: Tree, old_atoms: Iterable[int], after: Tree, new_atoms: Iterable[int]
+    before: Tree, old_atoms: Sequence[int], after: Tree, new_atoms: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Pairs of atoms with similar wording, by their indexes, in the order of both texts."""
+    """Pairs of atoms with the same label or similar wording, in the order of both texts."""
     pairs: list[tuple[int, int]] = []
     last = -1
+    labels = _unique_labels(before, old_atoms), _unique_labels(after, new_atoms)
     for number in old_atoms:
         atom = before.atoms[number]
+        label = labels[0].get(number)
         near = [
-            (alike(before.text_of(atom), after.text_of(after.atoms[n])), -n)
+            (
+                (label is not None and label == labels[1].get(n))
+                + alike(before.text_of(atom), after.text_of(after.atoms[n])),
+                -n,
+            )
             for n in new_atoms
             if n > last
             and (after.atoms[n].kind == atom.kind or {after.atoms[n].kind, atom.kind} <= _INLINE)
@@ -303,6 +314,32 @@ def _find_reworded(
             last = -best[1]
             pairs.append((number, last))
     return pairs
+
+
+def _unique_labels(tree: Tree, atoms: Iterable[int]) -> dict[int, str]:
+    """The labels of atoms such as `red: it burns` or `| red | it burns |`, if they are unique."""
+    labels = {n: label for n in atoms if (label := label_of(tree, tree.atoms[n]))}
+    counts = Counter(labels.values())
+    return {n: label for n, label in labels.items() if counts[label] == 1}
+
+
+def label_of(tree: Tree, atom: Node) -> str:
+    """The label of an atom, in lower case; empty without one."""
+    label = _LABEL.match(labelled(tree, atom))
+    return normalise(label["label"]) if label else ""
+
+
+def labelled(tree: Tree, atom: Node) -> str:
+    """The text of an atom, with the label of an enumeration before its first entry.
+
+    >>> tree = parse("kind: red, green or blue")
+    >>> [labelled(tree, atom) for atom in tree.atoms]
+    ['kind: red', 'green or blue']
+    """
+    sentence = tree.parent(atom) if atom.kind == "clause" else None
+    first = sentence.children[0] if sentence is not None else atom
+    starts_sentence = first.kind == "gap" and first.end == atom.start
+    return tree.text[first.start if starts_sentence else atom.start : atom.end]
 
 
 def alike(first: str, second: str) -> float:
@@ -610,7 +647,7 @@ class TextComparison:
     def removed_texts(self) -> tuple[str, ...]:
         """The old texts of removed and reworded atoms."""
         return tuple(
-            self.before.text_of(change.was)
+            self.old_text(change)
             for change in self.changes
             if change.was and change.kind != "moved"
         )
@@ -619,10 +656,26 @@ class TextComparison:
     def added_texts(self) -> tuple[str, ...]:
         """The new texts of added and reworded atoms."""
         return tuple(
-            self.after.text_of(change.now)
+            self.new_text(change)
             for change in self.changes
             if change.now and change.kind != "moved"
         )
+
+    def old_text(self, change: AtomChange) -> str:
+        """The old text of an atom, with its label if that changed too; empty for an added one."""
+        return self._texts(change)[0]
+
+    def new_text(self, change: AtomChange) -> str:
+        """The new text of an atom, with its label if that changed too; empty for a removed one."""
+        return self._texts(change)[1]
+
+    def _texts(self, change: AtomChange) -> tuple[str, str]:
+        sides = ((self.before, change.was), (self.after, change.now))
+        texts = [tree.text_of(node) if node else "" for tree, node in sides]
+        full = [labelled(tree, node) if node else "" for tree, node in sides]
+        labels = [label.removesuffix(text) for label, text in zip(full, texts, strict=True)]
+        was, now = texts if labels[0] == labels[1] else full
+        return was, now
 
     def compose(self, changes: Collection[AtomChange]) -> str:
         """The text before with some of the changes, renumbered."""
@@ -759,23 +812,53 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
     out = ""
     last = dict.fromkeys(range(len(trees)), -1)
     places: dict[int, int] = {}
+    neighbours: dict[int, int] = {}
+    mark: re.Match[str] | None = None
     for places, source in items:
         body = trees[source].text_of(trees[source].atoms[places[source]])
-        # A reworded atom keeps the gap to its neighbour.
-        order = sorted(places, key=lambda tree: (tree != source, tree))
-        follows = next((tree for tree in order if last[tree] == places[tree] - 1), None)
-        if follows is not None and (out or places[follows] == 0):
-            before = _gap(trees[follows], places[follows])
+        # The gap has the marks that end the text before it. A reworded atom keeps its own, but for
+        # the layout of its line.
+        order = sorted(places, key=lambda tree: (tree not in neighbours, tree != source, tree))
+        following = [tree for tree in order if last[tree] == places[tree] - 1]
+        if following and (out or places[following[0]] == 0):
+            before = _gap(trees[following[0]], places[following[0]])
+            if 0 in following and (0 in neighbours or not out):
+                first = _gap(trees[0], places[0])
+                before = first if _shape(first) == _shape(before) else before
         else:
             before = _gap_of_orphan(trees[source], places[source])
             before = before if out else before.lstrip("\n ")
-        if not out and body[:1].islower() and trees[source].atoms[places[source]].kind == "clause":
+        begins = not out and places[source] > 0 and not _LETTERS.search(before)
+        if begins and body[:1].islower() and trees[source].atoms[places[source]].kind == "clause":
             body = body[0].upper() + body[1:]
-        out += before + body
+        out = _join_gap(out, mark, before) + body
+        # A clause is without the mark that ends its sentence.
+        mark = _SENTENCE_END.match(_gap_after(trees[source], places[source]))
         last |= places
+        neighbours = places
     ends = [tree for tree in sorted(places) if places[tree] == len(trees[tree].atoms) - 1]
     ending = trees[ends[0] if ends else 0]
-    return out + ending.text[ending.atoms[-1].end if ending.atoms else 0 :]
+    return _join_gap(out, mark, ending.text[ending.atoms[-1].end if ending.atoms else 0 :])
+
+
+def _join_gap(text: str, mark: re.Match[str] | None, gap: str) -> str:
+    """A text and the gap behind it, with one mark that ends the sentence before the gap."""
+    own_mark = _SENTENCE_END.match(gap)
+    if own_mark and text.endswith(tuple(_ENDS)):
+        return text + gap[own_mark.end() :]
+    is_between = not gap.strip() or "\n" in gap[: len(gap) - len(gap.lstrip())]
+    return text + (mark[0] if mark and not own_mark and is_between else "") + gap
+
+
+def _gap_after(tree: Tree, number: int) -> str:
+    """The text behind an atom, to the next one."""
+    following = tree.atoms[number + 1 :]
+    return tree.text[tree.atoms[number].end : following[0].start if following else len(tree.text)]
+
+
+def _shape(gap: str) -> str:
+    """The words and line ends of a gap, which differ in marks alone if they are equal."""
+    return re.sub(r"[^\w\n]|\d", "", gap)
 
 
 def _gap(tree: Tree, number: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings, strategies as st
 
 from regauge.errors import PromptError
@@ -56,9 +57,61 @@ def test_a_rule_is_added_with_the_indentation_of_its_block() -> None:
     assert edited.replace("      - Be honest.\n", "") == LITERAL
 
 
-def test_a_quoted_content_becomes_a_literal_block_where_it_stood() -> None:
+def test_a_quoted_content_stays_quoted() -> None:
     content = parse_prompt(LITERAL, path=PATH).messages[0].content
-    edited = set_contents(LITERAL, [content, "Hi {{name}},\nhow are you?"], path=PATH)
+    for quoted, new, written in (
+        ('"Hello {{name}}"', 'Hi "{{name}}",\nhow are you?', r'"Hi \"{{name}}\",\nhow are you?"'),
+        ("'Hello {{name}}'", "That's {{name}}: hi", "'That''s {{name}}: hi'"),
+        ("Hello {{name}} # to all", "Hi, {{name}}", "Hi, {{name}} # to all"),
+    ):
+        text = LITERAL.replace('"Hello {{name}}"', quoted)
+        assert set_contents(text, [content, new], path=PATH) == text.replace(quoted, written)
+
+
+def test_a_folded_content_stays_folded_and_only_the_changed_lines_are_written() -> None:
+    folded = (
+        "content: >-\n      You greet people. Be brief\n      and be kind.\n\n      No jokes\n"
+        "      are allowed.\n"
+    )
+    text = LITERAL.replace('content: "Hello {{name}}"\n', folded)
+    was = [message.content for message in parse_prompt(text, path=PATH).messages]
+    assert was[1] == "You greet people. Be brief and be kind.\nNo jokes are allowed."
+    for new, written in (
+        (was[1].replace("be kind", "never be rude"), folded.replace("be kind", "never be rude")),
+        (was[1].replace("are all", "are ever all"), folded.replace("are all", "are ever all")),
+        (was[1] + "\nNo {{name}}.", folded + "\n      No {{name}}.\n"),
+        (was[1].replace("\n", "\n\n"), folded.replace("kind.\n\n", "kind.\n\n\n")),
+        (
+            was[1].replace("No jokes are allowed.", "No."),
+            folded.replace(" jokes\n      are allowed", ""),
+        ),
+    ):
+        for ends in ("\n", "\r\n"):
+            source = text.replace("\n", ends)
+            expected = text.replace(folded, written).replace("\n", ends)
+            assert set_contents(source, [was[0], new], path=PATH) == expected, new
+
+
+@settings(max_examples=100, deadline=None)
+@given(contents, st.sampled_from(["|", ">", ">-", ">+", "'", '"', ""]), contents)
+def test_a_content_in_any_style_is_read_back(old: str, style: str, new: str) -> None:
+    document = yaml.safe_dump(
+        {"messages": [{"role": "user", "content": old.replace("{{", "{")}]},
+        allow_unicode=True,
+        default_style=style[:1] or None,
+    )
+    try:
+        parse_prompt(document, path=PATH)
+        edited = set_contents(document, [new.replace("{{", "{")], path=PATH)
+    except PromptError:
+        return  # refused, not garbled
+    assert parse_prompt(edited, path=PATH).messages[0].content == new.replace("{{", "{")
+
+
+def test_a_quoted_content_becomes_a_literal_block_where_quotes_cannot_hold_it() -> None:
+    content = parse_prompt(LITERAL, path=PATH).messages[0].content
+    single = LITERAL.replace('"Hello {{name}}"', "'Hello {{name}}'")
+    edited = set_contents(single, [content, "Hi {{name}},\nhow are you?"], path=PATH)
     head, _, tail = edited.partition("  - role: user\n")
     assert head == LITERAL.partition("  - role: user\n")[0]
     assert parse_prompt(edited, path=PATH).messages[1].content == "Hi {{name}},\nhow are you?"
@@ -77,8 +130,10 @@ def test_another_number_of_messages_is_refused_with_the_file() -> None:
         set_contents(LITERAL, ["one"], path=PATH)
 
 
-def test_a_message_in_braces_is_refused_and_nothing_is_lost() -> None:
+def test_a_message_in_braces_stays_there_or_is_refused() -> None:
     text = 'messages: [{role: user, content: "Hello"}]\nmodel: sim:clerk-1\n'
+    assert set_contents(text, ["Bye, {all}"], path=PATH) == text.replace("Hello", "Bye, {all}")
+    text = text.replace('"Hello"', "Hello")
     with pytest.raises(PromptError, match="shares its line"):
         set_contents(text, ["Bye"], path=PATH)
 

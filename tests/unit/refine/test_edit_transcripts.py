@@ -59,7 +59,7 @@ def test_what_lies_between_two_texts_is_as_it_was_written_down(name: str):
         ]
         lines += [
             f"words lost: {count_lost_words(before, after)}",
-            f"statements lost: {lost_statements(before, after)}",
+            f"statements lost: {[text for texts in lost_statements(before, after) for text in texts]}",
             f"new: {[*new_statements(before, after, known)]}",
             f"lines: {changed_lines(before, after)}",
             f"statements: {changed_statements(before, after)}",

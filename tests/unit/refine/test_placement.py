@@ -14,9 +14,10 @@ from regauge.refine.edits import (
     PromptText,
     Replace,
     apply,
-    changed_lines,
+    count_lost_words,
     ops_between,
     parts_of,
+    restates,
     units_of,
     without_losses,
 )
@@ -276,6 +277,56 @@ def test_what_a_rewrite_loses_next_to_its_cure_is_kept():
 )  # fmt: skip
 def test_what_a_person_calls_one_change_is_one_unit(before, after):
     assert len(units_of(PromptText.from_contents(before), PromptText.from_contents(after))) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ("1. Be kind.\n2. Be brief.", "+ Be kind.\n+ Be very brief.", "1. Be kind.\n2. Be very brief."),
+        (
+            "Pick a kind: red, green or blue. Be kind.\n- Use JSON.",
+            "Pick a kind: red, green or blue. Be very kind.\n* Use JSON.",
+            "Pick a kind: red, green or blue. Be very kind.\n- Use JSON.",
+        ),
+        ("1. Read it, and decide what to do.\n2. Go.", "1. Read it, and decide what to do.\n2. Stop.\n3. Go.", None),
+        ("1. Sort: red, green, blue.\n2. Go.", "1. Sort: red, green, blue.\n2. See rule 1.\n3. Go.", None),
+        ("1. Pick: red, green, blue.\n2. Go.", "1. Sort.\n2. Pick: red, green, blue.\n3. Go.", None),
+        (
+            "# A\nBe kind.\n\n# B\nUse JSON.\nClause: copy it, word by word, but for now.\n",
+            "# A\nBe kind.\nClause: copy it, word by word.\n\n# B\nUse JSON.\n",
+            None,
+        ),
+        ("- red: it burns.\n- blue: it waits.", "- red: it waits.\n- blue: it burns.", None),
+        ("| red | it burns |\n| blue | it waits |", "| red | it waits |\n| blue | it burns |", None),
+        ("- feeling: angry, neutral or happy", "- mood: angry, neutral or happy", None),
+        ("Be kind.\n\n{{diff}}\n\nBe brief.", "Be kind.\n\n<d>\n{{diff}}\n</d>\n\nBe brief.", None),
+    ],
+)  # fmt: skip
+def test_the_changes_of_an_edit_leave_the_rest_as_it_is(before, after, kept):
+    texts = PromptText.from_contents(before), PromptText.from_contents(after)
+    assert without_losses(*texts).full_text == (after if kept is None else kept)
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "same"),
+    [
+        ("Use at most 15 words.", "Use at most 150 words.", True),
+        ("用不超过15个字。", "用不超过150个字。", True),
+        ('channel is "mail" or "phone"', 'channel is "email" or "telephone"', True),
+        ('- frist: immer "zwei Wochen"', '- frist: immer "zw', True),
+        ("Be brief.", "Be brief.", False),
+        ("Keep `reason` to at most 15 words.", "Keep `title` to at most 15 words.", False),
+        ("Be brief and kind.", "Be brief", False),
+    ],
+)
+def test_a_statement_with_other_values_or_the_whole_of_a_cut_one_restates_it(line, other, same):
+    assert restates(line, other) == same
+
+
+def test_a_corrected_value_is_no_loss():
+    before = PromptText.from_contents("- Use at most 250 words.\n- Be kind.")
+    after = PromptText.from_contents("- Use at most 25 words.\n- Be kind.")
+    assert count_lost_words(before, after) == 0
 
 
 def test_swapped_clauses_come_back_as_one_whole_sentence():

@@ -667,8 +667,8 @@ def one_of(
         field: Judge this part of a JSON output.
 
     Fails as: not_allowed
-    Advice: Answer with one of these only: {options:choice}.
-    Negated: Answer with none of these: {options:choice}.
+    Advice: Answer{inside} with one of these only: {options:choice}.
+    Negated: Answer{inside} with none of these: {options:choice}.
 
     >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
     pass: is 'no'

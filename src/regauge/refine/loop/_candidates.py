@@ -23,7 +23,9 @@ from regauge.refine.edits import (
     edit_between,
     find_rule,
     parts_of,
+    reductions,
     renumber_text,
+    restates,
     rule_edit,
     rule_places,
     units_of,
@@ -32,7 +34,7 @@ from regauge.refine.edits import (
 )
 from regauge.refine.loop._plan import current_count, screen_count
 from regauge.refine.loop._state import Candidate
-from regauge.statements import content_words, delete, normalise
+from regauge.statements import content_words, delete, normalise, replace as put_instead
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -131,6 +133,21 @@ def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
 
 
+def smaller_edits(state: LoopState, candidate: Candidate) -> list[Candidate]:
+    """A candidate without each of its changes, as far as no guard rejects the rest."""
+    edit = candidate.edit
+    if not edit.ops or isinstance(edit.ops[0], ReplaceSection) or edit.strategy == INSTEAD:
+        return []
+    smaller: list[Candidate] = []
+    for text in reductions(state.text, candidate.text):
+        rest, guard = edit_between(edit, state.text, text), state.config.guard
+        refusal = state.memory.refuses(state.mode.key, state.text, text)
+        if not refusal and not guard.objection(rest, state.text, text):
+            suspicion = guard.suspicion(state.text, text)
+            smaller.append(Candidate(edit=rest, text=text, suspicion=suspicion, is_smaller=True))
+    return smaller
+
+
 def _pool(
     state: LoopState, edits: Sequence[Edit]
 ) -> tuple[dict[str, tuple[Edit, PromptText]], set[str], LoopState]:
@@ -142,7 +159,7 @@ def _pool(
         try:
             literal = apply(state.text, edit.ops)
         except EditError as error:
-            state = refuse(state, edit, str(error))
+            state = replace(refuse(state, edit, str(error)), novel=True)
             # Other operations of the edit may be valid.
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
@@ -150,7 +167,7 @@ def _pool(
         if isinstance(edit.ops[0], ReplaceSection) or edit.strategy == INSTEAD:
             wholes.append((edit, literal))
             continue
-        # A statement that is lost next to other changes has no reason of its own.
+        # What is lost or laid out anew next to other changes has no reason of its own.
         after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
@@ -167,7 +184,10 @@ def _pool(
 def _elsewhere(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
-    """An edit that adds one statement, with the statement at the end of other sections."""
+    """An edit that adds one statement, with it instead of one that it restates, or elsewhere.
+
+    The other places are the ends of other sections.
+    """
     changes = [
         (n, c) for n, comparison in enumerate(comparisons(text, after)) for c in comparison.changes
     ]
@@ -177,6 +197,12 @@ def _elsewhere(
     tree = after.trees[index]
     if change.kind != "added" or change.now is None or change.now.kind != "sentence":
         return
+    for number, old_tree in enumerate(text.trees):
+        for node in old_tree.statements:
+            if restates(tree.text_of(change.now), old_tree.text_of(node)):
+                content = put_instead(old_tree, node, tree.text_of(change.now))
+                variant = text.with_content(number, content)
+                yield edit_between(edit, text, variant), variant
     for home in rule_places(text):
         if (home.message, home.heading) != (index, tree.heading(change.now)):
             variant = with_rule(text, home, tree.text_of(change.now))

@@ -65,13 +65,19 @@ def unclear_cases(state: LoopState) -> tuple[str, ...]:
 def screen(state: LoopState) -> Trials:
     """A few trials of a few failing cases, for every candidate.
 
-    Candidates that search for a hindering statement go first, alone.
+    Candidates that search for a hindering statement go first, alone; smaller ones go last.
     """
     cases = screen_cases(state, state.mode)
     searches = [candidate for candidate in state.candidates if candidate.suspects]
+    smaller = [
+        candidate
+        for candidate in state.candidates
+        if candidate.is_smaller and not screen_count(state, candidate.text, state.mode).trials
+    ]
     count = _SEARCH_TRIALS if searches else state.test.screen_cases
     trials = deal_trials(cases, count)
-    texts = {candidate.text.digest: candidate.text for candidate in searches or state.candidates}
+    candidates = searches or smaller or state.candidates
+    texts = {candidate.text.digest: candidate.text for candidate in candidates}
     return tuple(
         plan_trials(state, text, cases, trials, check=state.mode.check) for text in texts.values()
     )

@@ -32,6 +32,7 @@ from regauge.refine.loop._candidates import (
     candidates_of,
     narrow_suspects,
     refuse,
+    smaller_edits,
 )
 from regauge.refine.loop._plan import (
     all_met,
@@ -42,12 +43,14 @@ from regauge.refine.loop._plan import (
     deal_trials,
     describe_goals,
     diagnose_train,
+    exceeded,
     fix_calls,
     floor_calls,
     gate_phase,
     measure_goals,
     note_goals,
     plan_trials,
+    screen,
     screen_cases,
     screen_count,
     spared_modes,
@@ -344,9 +347,9 @@ _AS_GOOD = 0.25
 
 
 def after_screen(state: LoopState) -> LoopState:
-    """Continue the search for a hindering statement, then rank edits."""
+    """Continue the search for a hindering statement, make the best edit smaller, or rank edits."""
     if not any(candidate.suspects for candidate in state.candidates):
-        return _rank(state)
+        return _with_smaller(state) or _rank(state)
     state, edits = narrow_suspects(state)
     if edits:
         candidates, state = candidates_of(state, edits)
@@ -359,35 +362,63 @@ def after_screen(state: LoopState) -> LoopState:
     return _rank(state) if has_all and not searching else state
 
 
+def _with_smaller(state: LoopState) -> LoopState | None:
+    """The state with the best edit without each of its changes, if these texts can be run.
+
+    A change is accepted only if the edit does worse without it.
+    """
+    best = _best_candidates(state)[:1]
+    texts = {candidate.text.shape for candidate in state.candidates}
+    smaller = [
+        part
+        for candidate in best
+        for part in smaller_edits(state, candidate)
+        if part.text.shape not in texts
+    ]
+    if not smaller:
+        return None
+    wider = replace(state, candidates=(*state.candidates, *smaller))
+    return None if exceeded(wider, screen(wider)) else wider
+
+
+def _best_candidates(state: LoopState) -> list[Candidate]:
+    """The candidates that do better than the current text, the best first.
+
+    Of those that do about as well, one that loses nothing and restates nothing is better.
+    """
+    now = current_count(state)
+    rates = {
+        id(candidate): score.rate
+        for candidate in state.candidates
+        if (score := screen_count(state, candidate.text, state.mode)).trials
+        and score.rate > now.rate
+    }
+    top = max(rates.values(), default=0.0)
+
+    def order(candidate: Candidate) -> tuple[bool, bool, int, int, float]:
+        rate, words = rates[id(candidate)], count_lost_words(state.text, candidate.text)
+        is_worse = rate < top - _AS_GOOD
+        return is_worse, bool(candidate.suspicion), words, candidate.text.size, -rate
+
+    return sorted((c for c in state.candidates if id(c) in rates), key=order)
+
+
 def _rank(state: LoopState) -> LoopState:
     """Test the best of the candidates that do better than the current text."""
-    check, now = state.mode.check, current_count(state)
-    scored: list[tuple[float, Candidate]] = []
+    check, now, best = state.mode.check, current_count(state), _best_candidates(state)
     for candidate in state.candidates:
         score = screen_count(state, candidate.text, state.mode)
-        better = score.trials > 0 and score.rate > now.rate
         state = state.note(
             "screened",
             f"{candidate.edit.strategy}: {check} passes {score} (before {now})",
             candidate.text.digest,
-            {"passed": score.passed, "trials": score.trials, "better": +better},
+            {"passed": score.passed, "trials": score.trials, "better": +(candidate in best)},
         )
-        if better:
-            scored.append((score.rate, candidate))
-        else:
+        if candidate not in best:
             state = add_attempt(state, candidate, result="screened-out")
-    if not scored:
+    if not best:
         return next_proposer(state)
-    top = max(rate for rate, _ in scored)
-
-    def order(entry: tuple[float, Candidate]) -> tuple[bool, int, int, float]:
-        rate, candidate = entry
-        words = count_lost_words(state.text, candidate.text)
-        return rate < top - _AS_GOOD, words, candidate.text.size, -rate
-
-    best = sorted(scored, key=order)[: state.test.tested_max]
-    candidates = tuple(candidate for _, candidate in best)
-    return begin_test(replace(state, candidates=candidates))
+    return begin_test(replace(state, candidates=tuple(best[: state.test.tested_max])))
 
 
 def begin_test(state: LoopState) -> LoopState:

@@ -122,12 +122,14 @@ class Candidate:
         suspicion: A possible problem by its words; the edit then needs more evidence.
         suspects: The statements that its text leaves out, to find a hindering one; such a text is
             never proposed.
+        is_smaller: Whether it is a screened candidate without one of its changes.
     """
 
     edit: Edit
     text: PromptText
     suspicion: str = ""
     suspects: tuple[Place, ...] = ()
+    is_smaller: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

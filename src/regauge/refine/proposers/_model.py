@@ -360,8 +360,6 @@ _DECODER: Final = json.JSONDecoder(
 _BEGINS: Final = re.compile(r'\{\s*"')
 _NUMBER = re.compile(r"\s*\d{1,4}\| ?")
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
-# As `proposer.prompt.yml` says; the guard counts the changes that they make.
-_OPS_MAX = 3
 # Of its lines: a rewrite keeps most of the prompt, prose about the prompt quotes a few lines.
 _LIKE_THE_PROMPT = 0.4
 _WHOLE_KEYS = ("prompt", "new_prompt", "revised_prompt")
@@ -427,10 +425,6 @@ def edit_in(
         raise ResponseError("`ops` is not a list of operations")
     if not operations:
         raise NoEditError("the reply proposes no operations")
-    if len(operations) > _OPS_MAX:
-        raise ResponseError(
-            f"the reply proposes {len(operations)} operations, more than {_OPS_MAX}"
-        )
     rationale = document.get("rationale", "")
     return Edit(
         ops=tuple(_op(operation, text, sections) for operation in operations),

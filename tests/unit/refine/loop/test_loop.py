@@ -9,7 +9,7 @@ import pytest
 
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.attempts import Memory
-from regauge.refine.edits import PromptText
+from regauge.refine.edits import Anchor, Edit, Insert, PromptText, Replace
 from regauge.refine.loop._loop import IllegalTransitionError, advance, begin, next_action
 from regauge.refine.loop._state import (
     CallProposer,
@@ -453,3 +453,28 @@ def test_a_frozen_line_stays_and_what_should_replace_it_comes_next_to_it():
     assert SHORT in state.text.full_text
     assert JSON in state.text.full_text
     assert any("frozen" in n.text for s in here.states for n in s.notes)
+
+
+def test_of_an_edit_that_needs_two_changes_a_third_one_is_left_out():
+    """The check passes only with both lines; the role has no part in it."""
+    both = (LINES["json"], LINES["utc"])
+    edit = Edit(
+        ops=(
+            Replace(Anchor("You help."), "You may help."),
+            Insert(Anchor("# Rules"), both[0]),
+            Insert(Anchor(LINES["short"]), both[1]),
+        ),
+        strategy="model-edit",
+        proposer="model",
+    )
+
+    def passes(text: str, case: str, check: str) -> bool:
+        del case
+        return check == "short" or all(line in text for line in both)
+
+    here = world(without("json", "utc"), passes=passes, propose=lambda *_: [edit])
+    state = here.run()
+    assert state.stop is not None
+    assert state.stop.proposal
+    assert all(line in state.text.full_text for line in both)
+    assert "You help." in state.text.full_text
