@@ -527,12 +527,10 @@ def _only_removes(unit: Unit) -> bool:
 def without_losses(before: PromptText, after: PromptText) -> PromptText:
     """A later text with the layout and the lost statements of the text before.
 
-    Losses stay if it makes no other changes, and so does layout if it changes no statement.
+    A text that only loses statements stays as it is.
     """
     pairs = comparisons(before, after)
-    units = _units(pairs)
-    changes = [change for unit in units if not _only_removes(unit) for change in unit]
-    changes = changes or [change for unit in units for change in unit]
+    changes = [change for unit in _units(pairs) if not _only_removes(unit) for change in unit]
     return _compose(before, pairs, changes) if changes else after
 
 

@@ -178,6 +178,7 @@ _BLOCK_START_CHARS = 60
 _WORDS = re.compile(r"\w+")
 _ENDS = ".!?\u2026\u3002\uff01\uff1f"
 _SENTENCE_END = re.compile(rf"[{_ENDS}]+")
+_LAST_MARK = re.compile(rf"[{_ENDS}]+$")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _LABEL = re.compile(r"\W*(?P<label>\w[^:：|\n]{0,40}?)\W?\s*[:：|]")
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
@@ -821,7 +822,14 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
         order = sorted(places, key=lambda tree: (tree not in neighbours, tree != source, tree))
         following = [tree for tree in order if last[tree] == places[tree] - 1]
         if following and (out or places[following[0]] == 0):
-            before = _gap(trees[following[0]], places[following[0]])
+            home = following[0]
+            before = _gap(trees[home], places[home])
+            mark = mark or (
+                _own_mark(trees[home], places[home] - 1) if home in neighbours else None
+            )
+            # Only there does a clause begin its sentence.
+            here = trees[home].text_of(trees[home].atoms[places[home]])
+            body = here if source not in following and here[1:] == body[1:] else body
             if 0 in following and (0 in neighbours or not out):
                 first = _gap(trees[0], places[0])
                 before = first if _shape(first) == _shape(before) else before
@@ -838,16 +846,22 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
         neighbours = places
     ends = [tree for tree in sorted(places) if places[tree] == len(trees[tree].atoms) - 1]
     ending = trees[ends[0] if ends else 0]
+    mark = mark or (_own_mark(ending, len(ending.atoms) - 1) if ends else None)
     return _join_gap(out, mark, ending.text[ending.atoms[-1].end if ending.atoms else 0 :])
 
 
 def _join_gap(text: str, mark: re.Match[str] | None, gap: str) -> str:
     """A text and the gap behind it, with one mark that ends the sentence before the gap."""
     own_mark = _SENTENCE_END.match(gap)
-    if own_mark and text.endswith(tuple(_ENDS)):
-        return text + gap[own_mark.end() :]
+    if text.endswith(tuple(_ENDS)):
+        return text + gap[own_mark.end() if own_mark else 0 :]
     is_between = not gap.strip() or "\n" in gap[: len(gap) - len(gap.lstrip())]
     return text + (mark[0] if mark and not own_mark and is_between else "") + gap
+
+
+def _own_mark(tree: Tree, number: int) -> re.Match[str] | None:
+    """The mark at the end of an atom that is a whole sentence."""
+    return _LAST_MARK.search(tree.text_of(tree.atoms[number]))
 
 
 def _gap_after(tree: Tree, number: int) -> str:

@@ -23,6 +23,7 @@ from regauge.refine.edits import (
 )
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of
+from regauge.statements import delete
 from tests.unit.refine.world import (
     HOLDOUT,
     JSON,
@@ -339,3 +340,13 @@ def test_swapped_clauses_come_back_as_one_whole_sentence():
     assert cured in without_losses(before, after).full_text
     assert cured in {part.full_text for part in parts_of(before, after)}
     assert all(part.full_text.count(" what ") == 2 for part in parts_of(before, after))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_text_that_only_loses_a_statement_stays_as_it_is(number: int):
+    before = PromptText.from_contents(
+        "Read it. Never repeat a Secret, and guess what it meant. 1. Look first, then act."
+    )
+    tree = before.trees[0]
+    after = before.with_content(0, delete(tree, tree.atoms[number]))
+    assert without_losses(before, after) == after
