@@ -333,7 +333,7 @@ WRONG_USE: list[tuple[str, int, str]] = [
     ("new case triage disk-001 --from-run latest --trial 9", 2, "has no trial 9"),
     ("judges list zzz", 0, "no judge has 'zzz' in its name or summary"),
     ("judges calibrate", 0, "no eval has an LLM judge"),
-    ("judges try {max_words: out.txt", 2, "the judge is not YAML"),
+    ("judges try {max_words: out.txt", 2, "the judge, line 1: not YAML"),
     ("judges try {max_words:{n:4}} out.txt -p n=4", 2, "in the specification or in -p, not in both"),
     ("judges try max_words out.txt -p n", 2, "-p 'n' is not NAME=VALUE"),
     ("judges try max_words broken.json -p n=4", 2, "the recorded completion cannot be read"),

@@ -413,7 +413,7 @@ def cut(project: EvalProject, name: str) -> None:
             "of no eval of this shard",
         ),
         (lambda p: damage_row(p, prompt_digest="0" * 64), "of another prompt than this shard's"),
-        (lambda p: damage_row(p, unknown=1), "not a row: unknown"),
+        (lambda p: damage_row(p, unknown=1), "damaged: `unknown` is unknown"),
         (lambda p: cut(p, "run.json"), "fix: copy its directory again in case it was cut off"),
         (
             lambda p: shard_file(p, "gate-trials.jsonl").write_text('{"about": 1}\n'),

@@ -828,8 +828,8 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
                 _own_mark(trees[home], places[home] - 1) if home in neighbours else None
             )
             # Only there does a clause begin its sentence.
-            here = trees[home].text_of(trees[home].atoms[places[home]])
-            body = here if source not in following and here[1:] == body[1:] else body
+            cased = trees[home].text_of(trees[home].atoms[places[home]])
+            body = cased if source not in following and cased[1:] == body[1:] else body
             if 0 in following and (0 in neighbours or not out):
                 first = _gap(trees[0], places[0])
                 before = first if _shape(first) == _shape(before) else before
