@@ -342,9 +342,10 @@ class PytestEnd:
 
     def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
         """Show the number of cases that an interrupted run leaves."""
-        planned_count, finished_count = self._end.selected_cases, self._end.turns
-        if not planned_count:
-            planned_count, finished_count = items, sum(suite.cases for suite in record.suites)
+        planned_count = self._end.selected_cases or items
+        # A signal may come between the row of a case and the report of its item.
+        recorded_count = sum(suite.cases for suite in record.suites)
+        finished_count = max(self._end.turns, recorded_count)
         if planned_count > finished_count:
             terminal.write_line(
                 f"interrupted: {planned_count - finished_count} of"

@@ -396,9 +396,11 @@ class RunWriter:
             self._clean(row, _ROW_TEXTS)
             for verdict in row["verdicts"]:
                 self._clean(verdict, _VERDICT_TEXTS)
-        self._append(self._path, [f"{_encode(row)}\n" for row in rows])
-        for row in rows:
-            self.tally.add(row)
+        try:
+            self._append(self._path, [f"{_encode(row)}\n" for row in rows])
+        finally:  # a signal is raised where the write returns
+            for row in rows:
+                self.tally.add(row)
 
     def _append(self, path: Path, lines: Sequence[str]) -> None:
         """Write as many whole lines as possible; add the others to `unwritten`."""
@@ -417,6 +419,7 @@ class RunWriter:
                 while written_bytes < len(content):
                     written_bytes += self._file.write(content[written_bytes:])
             finally:
+                written_bytes = os.fstat(self._file.fileno()).st_size - end
                 kept_bytes = content.rfind(b"\n", 0, written_bytes) + 1
                 if kept_bytes < written_bytes:
                     self._file.truncate(end + kept_bytes)
