@@ -92,6 +92,11 @@ def explain_format(error: ErrorDetails) -> str:
     problems = {"missing": f"`{place}` is missing", "extra_forbidden": f"`{place}` is unknown"}
     message = _TYPE_NAME.sub("mapping", error["msg"].removeprefix("Value error, "))
     problem = problems.get(error["type"], f"`{place}`: {message}" if place else message)
+    return other_format(problem)
+
+
+def other_format(problem: object) -> str:
+    """State that a file that regauge itself wrote cannot be read, and why."""
     return f"written by another version of regauge, or damaged: {problem}"
 
 

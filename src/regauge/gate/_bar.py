@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -156,9 +156,9 @@ def _find_imported(base_commit: BaseCommit, names: Iterable[str]) -> Iterator[st
                         yield from _files_of_module(base_commit, alias.name)
                 case ast.ImportFrom():
                     package = parents[node.level - 1 : node.level] if node.level else ()
-                    for alias in node.names:
-                        for module in (node.module, f"{node.module or ''}.{alias.name}"):
-                            yield from _files_of_module(base_commit, module or "", *package)
+                    module = node.module or ""
+                    for imported in (module, *(f"{module}.{alias.name}" for alias in node.names)):
+                        yield from _files_of_module(base_commit, imported, *package)
                 case _:
                     pass
 
@@ -204,9 +204,15 @@ def _files_of_project(base_commit: BaseCommit, files: Iterable[str]) -> set[str]
 def _tree(base_commit: BaseCommit, name: str) -> ast.Module:
     path = base_commit.repository.top / name
     try:
-        return ast.parse(path.read_bytes())
+        return _parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
+
+
+@lru_cache(maxsize=200)
+def _parse(source: bytes) -> ast.Module:
+    """The tree of a source; many walks visit the same files, and none changes a tree."""
+    return ast.parse(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -605,14 +611,14 @@ def _code(source: bytes | None) -> str | None:
         return None
     evals = {declared_eval.function for declared_eval in declared_evals(source or b"")}
     tree.body = [node for node in tree.body if getattr(node, "name", None) not in evals]
-    own_names = {*_own_names(tree)}
+    own_names = {"*", *_own_names(tree)}
     for node in ast.walk(tree):
         match node:
             case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 if ast.get_docstring(node) is not None:
                     node.body = node.body[1:]
             case ast.ImportFrom() if _is_of_regauge(node):
-                node.names = [a for a in node.names if a.asname or a.name in own_names | {"*"}]
+                node.names = [a for a in node.names if a.asname or a.name in own_names]
             case _:
                 pass
     return "\n".join(ast.dump(node) for node in tree.body if getattr(node, "names", True))

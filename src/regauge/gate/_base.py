@@ -478,13 +478,13 @@ def match_baseline(
         UsageError: All judges of the suite are advisory.
     """
     key = key_of(base)
+    for baseline in baselines:
+        if (stored_baseline := baseline.find(key)) is not None:
+            return BaselineMatch(baseline=stored_baseline)
     sibling_judges = [
         key_of(replace(base, judges=suite.judges, judge_statuses=suite.judge_statuses)).judges
         for suite in siblings
     ]
-    for baseline in baselines:
-        if (stored_baseline := baseline.find(key)) is not None:
-            return BaselineMatch(baseline=stored_baseline)
     nearest = next(
         (
             near

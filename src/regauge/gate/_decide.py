@@ -130,7 +130,8 @@ def compare(
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
         notes += [f"this change lowers its own bar: {bar}" for bar in bars]
-    notes += edited_notes(base_commit, evals, prompt_changed=prompt_changed)
+    code = edited_code(base_commit, evals) if prompt_changed else []
+    notes += edited_notes(base_commit, code)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -144,7 +145,7 @@ def compare(
         locks=check_locks(base_commit),
         judge_change_accepted=accept_judge_change if refusals or bars else "",
         moved_bars=tuple(map(str, bars)),
-        caveats=tuple(_caveats(base_commit, suites, bars, prompt_changed=prompt_changed)),
+        caveats=tuple(_caveats(base_commit, suites, bars, code, prompt_changed=prompt_changed)),
     )
 
 
@@ -388,6 +389,7 @@ def _caveats(
     base_commit: BaseCommit,
     suites: Sequence[SuiteBase],
     bars: Sequence[MovedBar],
+    code: Sequence[str],
     *,
     prompt_changed: bool,
 ) -> Iterator[str]:
@@ -404,6 +406,8 @@ def _caveats(
         yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
         yield from _caveats_of_prompts(base_commit, suites)
+    if code:
+        yield f"code or data of the gate edited ({shorten_list(code, _NAMES_MAX)})"
 
 
 def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
@@ -417,8 +421,6 @@ def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) ->
     # Judges read redacted completions.
     if base_commit.project.settings.redact != base_commit.settings.redact:
         yield "redact in [tool.regauge] edited"
-    if code := edited_code(base_commit, [suite.candidate for suite in suites]):
-        yield f"code or data of the gate edited ({shorten_list(code, _NAMES_MAX)})"
 
 
 def _notes(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:

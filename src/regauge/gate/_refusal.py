@@ -64,13 +64,14 @@ _SET_UP_TABLES: Final = {
 }
 
 
-def edited_notes(
-    base_commit: BaseCommit, suites: Sequence[Eval], *, prompt_changed: bool
-) -> Iterator[str]:
+def edited_notes(base_commit: BaseCommit, code: Sequence[str]) -> Iterator[str]:
     """Notes on edits besides prompts that could affect the decision.
 
     Replaced recordings of the base are listed by case, as a replay reads them, and baselines with
-    fewer passes, as later gates use them. With a changed prompt, so is code that runs in the gate.
+    fewer passes, as later gates use them.
+
+    Args:
+        code: The edited code and data of the gate to name.
     """
     recordings = base_commit.repository.inside(base_commit.project.recordings_dir)
     baselines = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
@@ -84,14 +85,13 @@ def edited_notes(
                 yield f"{name} replaces what was recorded for requests of the base: {names}"
         elif name.startswith(f"{baselines}/") and name.endswith(".json"):
             yield from _baseline_notes(base_commit, name)
-    if prompt_changed and (code := edited_code(base_commit, suites)):
+    if code:
         files = first_of(code, _EXAMPLES_MAX)
         yield f"the change also edits code or data of this gate or its workflow: {files}"
 
 
-def edited_code(base_commit: BaseCommit, suites: Iterable[Eval]) -> list[str]:
+def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
     """The changed files that this gate or its workflow runs, reads or is configured by."""
-    suites = [*suites]
     programs = {name for suite in suites for name in files_of_judges(base_commit, suite)}
     files = code_of_evals(base_commit).union(
         programs, _files_in_reach(base_commit, suites, programs)

@@ -443,12 +443,12 @@ def _helper_sources(function: object) -> list[str]:
             continue
         names = {*_names_in(code)}
         scope = {name: current.__globals__[name] for name in names & {*current.__globals__}}
-        sources |= {*_all_assignments(current.__globals__, names)}
+        sources |= {*_assignments(current.__globals__, names)}
         for module in [value for value in scope.values() if isinstance(value, ModuleType)]:
             file = getattr(module, "__file__", None)
             if _is_project_file(file):
                 scope |= {name: vars(module)[name] for name in names & {*vars(module)}}
-                sources |= {*_all_assignments(vars(module), names)}
+                sources |= {*_assignments(vars(module), names)}
         for value in scope.values():
             helper = inspect.unwrap(value) if callable(value) else value
             if not isinstance(helper, FunctionType | type) or id(helper) in seen:
@@ -473,29 +473,23 @@ def _names_in(code: CodeType) -> Iterator[str]:
             yield from _names_in(part)
 
 
-def _assignments(file: str, names: set[str]) -> Iterator[str]:
-    """The source of the assignments to names at the top of a file."""
+def _assignments(
+    scope: Mapping[str, object], names: set[str], *, seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """The source of the assignments to names at the top of a module, its own and imported ones."""
+    file = str(scope.get("__file__"))
+    if file in seen or not _is_project_file(file):
+        return
     for node in _parse_file(file).body:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = (name for name in ast.walk(node) if isinstance(name, ast.Name))
             if any(name.id in names for name in targets if isinstance(name.ctx, ast.Store)):
                 yield ast.unparse(node)
-
-
-def _all_assignments(
-    scope: Mapping[str, object], names: set[str], *, seen: frozenset[str] = frozenset()
-) -> Iterator[str]:
-    """The source of the assignments to names of a module, its own and imported ones."""
-    file = str(scope.get("__file__"))
-    if file in seen or not _is_project_file(file):
-        return
-    yield from _assignments(file, names)
-    for node in _parse_file(file).body:
         if isinstance(node, ast.ImportFrom):
             source = sys.modules.get(_absolute_name(node, str(scope.get("__package__") or "")))
             imported = {alias.name for alias in node.names if (alias.asname or alias.name) in names}
             if source is not None and imported:
-                yield from _all_assignments(vars(source), imported, seen=seen | {file})
+                yield from _assignments(vars(source), imported, seen=seen | {file})
 
 
 def _absolute_name(node: ast.ImportFrom, package: str) -> str:

@@ -21,10 +21,10 @@ from regauge.refine.attempts import AGAINST, Attempt, Memory
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
 from regauge.regular_file import read_regular
-from regauge.strict_json import explain_format, read_json
+from regauge.strict_json import explain_format, other_format, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import TextIO
 
@@ -285,7 +285,7 @@ class Run:
         try:
             document: Any = read_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise self._unreadable_error(str(error)) from error
+            raise self._unreadable_error(error) from error
         if not isinstance(document, dict):
             raise self._unreadable_error("it is no object")
         facts = cast("dict[str, Any]", document)
@@ -294,9 +294,8 @@ class Run:
             raise self._unreadable_error(f"schema_version {version!r} is not {SCHEMA_VERSION}")
         return facts
 
-    def _unreadable_error(self, problem: str) -> UsageError:
-        path = self.directory / "run.json"
-        message = f"{path}: written by another version of regauge, or damaged: {problem}"
+    def _unreadable_error(self, problem: object) -> UsageError:
+        message = f"{self.directory / 'run.json'}: {other_format(problem)}"
         return UsageError(message, fix=f"move {self.directory} away")
 
     def read_view(self, path: Path) -> str:
@@ -378,8 +377,8 @@ def find_refinement(project: Project, name: str) -> Run:
     if name == "latest":
         all_runs[0].facts()  # another run is not the latest
         return all_runs[0]
-    runs = list_refinements(project)
     exact = [run for run in all_runs if run.id == name]
+    runs = [] if exact else list_refinements(project)
     of_prompt = [run for run in runs if run.prompt == name][:1]
     matches = exact or of_prompt or [run for run in runs if name and run.id.startswith(name)]
     if len(matches) == 1:
@@ -402,18 +401,24 @@ def load_memory(project: Project, prompt: str, key: str) -> Memory:
         UsageError: The file cannot be read: without it, rejected edits would be proposed again.
     """
     path = _memory_path(project, prompt)
+    fix = f"remove {path}; edits that were rejected earlier may be proposed again"
     try:
         document: Any = read_json(read_regular(path))
         entries: list[Any] = document["tried"] if document["key"] == key else []
-        return Memory(tuple(Attempt.from_json(entry) for entry in entries))
     except FileNotFoundError:
         return Memory()
-    except ValidationError as error:
-        problem = explain_format(error.errors()[0])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"written by another version of regauge, or damaged: {error}"
-    fix = f"remove {path}; edits that were rejected earlier may be proposed again"
-    raise UsageError(f"{path}: {problem}", fix=fix)
+        raise UsageError(f"{path}: {other_format(error)}", fix=fix) from error
+    return Memory(_read_attempts(entries, path, fix=fix))
+
+
+def _read_attempts(entries: Iterable[Any], path: Path, *, fix: str) -> tuple[Attempt, ...]:
+    try:
+        return tuple(Attempt.from_json(entry) for entry in entries)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {explain_format(error.errors()[0])}", fix=fix) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path}: {other_format(error)}", fix=fix) from error
 
 
 def save_memory(project: Project, prompt: str, key: str, memory: Memory) -> None:
@@ -445,11 +450,11 @@ def save_status(run: Run, state: LoopState) -> None:
 def reject_edits(project: Project, run: Run, changes: Sequence[int]) -> None:
     """Reject changes of a run for later runs, by their numbers from 0."""
     result: Any = read_json(run.read_view(run.result))
-    try:
-        entries = [Attempt.from_json(result["changes"][number]["attempt"]) for number in changes]
-    except ValidationError as error:
-        problem = explain_format(error.errors()[0])
-        raise UsageError(f"{run.result}: {problem}", fix=f"regauge refine {run.prompt}") from error
+    entries = _read_attempts(
+        (result["changes"][number]["attempt"] for number in changes),
+        run.result,
+        fix=f"regauge refine {run.prompt}",
+    )
     refused = tuple(replace(entry, result="rejected-by-person") for entry in entries)
     save_memory(project, run.prompt, memory_key(read_trail(run.trail)[0].body), Memory(refused))
 
