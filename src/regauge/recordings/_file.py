@@ -14,7 +14,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace as replace_fields
 from glob import escape
 from heapq import merge as merge_sorted
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import finalize
 
 from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, RecordingError, explain_os_error
@@ -107,12 +109,18 @@ def lock_file(path: Path, *, safe: str = "") -> Generator[None]:
     Raises:
         RecordingError: The file cannot be written.
     """
-    try:
+    with _explain_unwritable(path, safe=safe):
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock_directory(path.parent):
             for draft in path.parent.glob(f".{escape(path.name)}.*.tmp"):
                 draft.unlink(missing_ok=True)  # from a process that was killed
             yield
+
+
+@contextmanager
+def _explain_unwritable(path: Path, *, safe: str) -> Generator[None]:
+    try:
+        yield
     except OSError as error:
         problem, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
@@ -456,6 +464,32 @@ class _Content:
         return sorted(places, key=lambda place: (place not in orders, orders.get(place)))
 
 
+class _NewLines(dict[RecordingKey, int]):
+    """The places of lines that are not saved yet; more than a MiB is in a temporary file."""
+
+    _file: SpooledTemporaryFile[bytes] | None = None
+
+    def add(self, key: RecordingKey, line: bytes) -> None:
+        """Add the line of a key, or replace it."""
+        if self._file is None:
+            self._file = SpooledTemporaryFile(max_size=_MIB)  # noqa: SIM115 - closed with this object
+            finalize(self, self._file.close)
+        self[key] = self._file.seek(0, os.SEEK_END)
+        self._file.write(line + b"\n")
+
+    def line_at(self, place: int) -> bytes:
+        """Return the line at one of the places."""
+        if self._file is None:
+            raise KeyError(place)
+        self._file.seek(place)
+        return self._file.readline().rstrip(b"\n")
+
+    def in_order(self) -> Iterator[bytes]:
+        """Yield the lines in the order of a recordings file."""
+        places = sorted(self.values(), key=lambda place: _order_of(self.line_at(place)))
+        return map(self.line_at, places)
+
+
 def _state(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -480,7 +514,7 @@ class RecordingsFile:
         self._in_shard = in_shard
         self._loaded: _Content | None = content
         self._cases: Mapping[tuple[str, str], Collection[str]] | None = None
-        self._new_lines: dict[RecordingKey, bytes] = {}
+        self._new_lines = _NewLines()
         # The new lines that replace one that is recorded meanwhile.
         self._replacing: set[RecordingKey] = set()
         self._removed: set[RecordingKey] = set()
@@ -538,7 +572,7 @@ class RecordingsFile:
 
     def _lines(self) -> Iterator[bytes]:
         """Yield all lines with the unsaved changes, in the order of the file."""
-        return merge_sorted(self._recorded_lines(), self.new_lines(), key=_order_of)
+        return merge_sorted(self._recorded_lines(), self._new_lines.in_order(), key=_order_of)
 
     def _recorded_lines(self, last: bytes = b"") -> Iterator[bytes]:
         """Yield the remaining lines of the file after a given one, in order."""
@@ -566,15 +600,18 @@ class RecordingsFile:
     def get(self, key: RecordingKey) -> Recording | None:
         """Return the recording of one request and trial, or None."""
         if key in self._new_lines:
-            return Recording.from_json(json.loads(self._new_lines[key]))
-        if key in self._removed:
-            return None
+            line = self._new_lines.line_at(self._new_lines[key])
+            return Recording.from_json(json.loads(line))
+        return None if key in self._removed else self._find_recorded(key)
+
+    def _find_recorded(self, key: RecordingKey) -> Recording | None:
+        """Return the recording in the file, without unsaved changes."""
         content = self._content
         for place in (*content.places.find(key), *content.other_shards.find(key)):
             raw = content.text(place)
             if raw is None:  # another process wrote the file
                 self._reload()
-                return self.get(key)
+                return self._find_recorded(key)
             if _key_of(raw) == key:
                 return Recording.from_json(json.loads(raw))
         return None
@@ -602,15 +639,20 @@ class RecordingsFile:
 
         Returns:
             Whether anything changed.
+
+        Raises:
+            RecordingError: The lines cannot be stored until `save`, such as on a full disk.
         """
         changed = False
-        for fresh in new:
-            line = self._changed_line(self._redactor.redact_recording(fresh), replace=replace)
-            if line is not None:
-                self._new_lines[fresh.key] = line
-                if replace:
-                    self._replacing.add(fresh.key)
-                changed = True
+        with _explain_unwritable(self.path, safe=_SAFE):
+            for fresh in new:
+                recording = self._redactor.redact_recording(fresh)
+                line = _changed_line(recording, self.get(fresh.key), replace=replace)
+                if line is not None:
+                    self._new_lines.add(fresh.key, line)
+                    if replace:
+                        self._replacing.add(fresh.key)
+                    changed = True
         if changed:
             self._cases = None
         return changed
@@ -634,7 +676,7 @@ class RecordingsFile:
 
     def new_lines(self) -> list[bytes]:
         """Return the lines that `save` would write, in their order."""
-        return sorted(self._new_lines.values(), key=_order_of)
+        return [*self._new_lines.in_order()]
 
     def _by_case(self) -> Mapping[tuple[str, str], Collection[str]]:
         if self._cases is None:
@@ -660,43 +702,38 @@ class RecordingsFile:
         with lock_file(self.path, safe=_SAFE):
             self._reload()
             change_count = sum(self._is_recorded(key) for key in self._removed)
-            # Applied to the current file; a failed write keeps the unsaved changes.
-            new_lines, self._new_lines = self._new_lines, {}
-            try:
-                fresh = {
-                    key: new
-                    for key, line in new_lines.items()
-                    if (new := self._line_to_write(key, line)) is not None
-                }
-                self._new_lines = fresh
-                change_count += len(fresh)
-                if change_count or not self._content.is_tidy:
-                    write_whole(self.path, (raw + b"\n" for raw in self._lines()))
-                    self._loaded = None
-            except BaseException:
-                self._new_lines = new_lines
-                raise
+            self._compare_with_file()
+            change_count += len(self._new_lines)
+            if change_count or not self._content.is_tidy:
+                write_whole(self.path, (raw + b"\n" for raw in self._lines()))
+                self._loaded = None
         self._cases = None
-        self._new_lines = {}
+        self._new_lines = _NewLines()
         self._replacing = set()
         self._removed = set()
         return change_count
 
-    def _line_to_write(self, key: RecordingKey, line: bytes) -> bytes | None:
-        """Return a line for the current file; None if the file has the completion."""
-        if key in self._removed or not self._is_recorded(key):
-            return line  # encoded already
-        recording = Recording.from_json(json.loads(line))
-        return self._changed_line(recording, replace=key in self._replacing)
+    def _compare_with_file(self) -> None:
+        """Compare the new lines with those that other processes wrote meanwhile."""
+        for key, place in [*self._new_lines.items()]:
+            if key not in self._removed and self._is_recorded(key):
+                recording = Recording.from_json(json.loads(self._new_lines.line_at(place)))
+                existing = self._find_recorded(key)
+                line = _changed_line(recording, existing, replace=key in self._replacing)
+                del self._new_lines[key]
+                if line is not None:
+                    self._new_lines.add(key, line)
 
-    def _changed_line(self, recording: Recording, *, replace: bool) -> bytes | None:
-        """Return the line of a recording; None if the file has it, or an earlier one that stays."""
-        existing = self.get(recording.key)
-        if existing is not None and (not replace or existing.has_same_completion(recording)):
+
+def _changed_line(
+    recording: Recording, existing: Recording | None, *, replace: bool
+) -> bytes | None:
+    """Return the line of a recording; None if an existing one is equal, or stays."""
+    if existing is not None:
+        if not replace or existing.has_same_completion(recording):
             return None
-        if existing is not None:
-            recording = replace_fields(recording, replaced=existing.replaced + 1)
-        return encode_line(recording)
+        recording = replace_fields(recording, replaced=existing.replaced + 1)
+    return encode_line(recording)
 
 
 def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content:

@@ -230,6 +230,39 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_draft(path, made):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 4096
 
 
+def test_new_lines_of_any_size_are_saved_in_order(path, made):
+    """Above a MiB, lines wait in a temporary file."""
+    recordings = [made(number, f"{number} " * 40_000) for number in range(30)]
+    file = saved(path, *recordings[::3])
+    file.merge(recordings[::-1], replace=False)
+    assert [file.get(one.key).completion for one in recordings] == [
+        one.completion for one in recordings
+    ]
+    assert file.save() == 20
+    assert path.read_bytes() == saved(path.with_name("other.jsonl"), *recordings).path.read_bytes()
+
+
+def test_new_lines_that_the_disk_does_not_take_are_an_error(path):
+    code = f"""
+        import resource, signal, sys
+        from pathlib import Path
+        sys.path.insert(0, {HERE!r})
+        from conftest import recording
+        from regauge.errors import RecordingError
+        from regauge.recordings import RecordingsFile
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+        file = RecordingsFile.load(Path({str(path)!r}))
+        try:
+            file.merge([recording(n, "word " * 50_000) for n in range(9)], replace=False)
+        except RecordingError as error:
+            print(error)
+    """
+    said = run(code).stdout
+    assert f"{path}: cannot be written: the file is larger than this process may write" in said
+    assert "the completions are still in the local store" in said
+
+
 def test_processes_that_save_at_once_lose_nothing(path):
     code = f"""
         import sys
