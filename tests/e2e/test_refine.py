@@ -137,13 +137,10 @@ def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     last = "        - the error budget burns for 2 or 15 minutes\n"
     repo.write(PROMPT, healthy.replace(last, CERTIFICATE_LINE + last))
     before = repo.git("diff")
-    said = repo.regauge("refine", NAME, "--apply", "--ablation-calls", "160", "--fix-flaky")
+    said = repo.regauge("refine", NAME, "--apply", "--fix-flaky")
     assert f"{NAME}: no change proposed" in said
     assert "nothing-to-refine" in said
     assert result(repo)["spent"]["model_calls"] == 0
-    sentences = result(repo)["sentences"]
-    assert len(sentences) == 20
-    assert all(one["cases"] == 8 and not one["hinders"] for one in sentences)
     assert repo.git("diff") == before
     checked = json.loads(repo.regauge("refine", "verify", "latest", "--recompute", "--json"))
     assert min(checked["events"], checked["recomputed"]) > 3

@@ -312,7 +312,6 @@ _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
 _FIX_FLAKY = "Also fix flaky checks, once nothing else fails."
 _REFINER_CALLS = "Calls of the refiner model."
 _REMOVE_UNUSED = "Fix nothing; remove text that `regauge mutate` found without effect."
-_ABLATION = "Calls for leaving out sentences, to map sentences to checks."
 
 
 class _RunContext(click.Context):
@@ -330,7 +329,6 @@ class _RunCommand(click.Command):
 @click.argument("prompt", metavar="NAME")
 @click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
 @click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
-@click.option("--ablation-calls", metavar="N", type=click.IntRange(min=0), help=_ABLATION)
 @click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
 @click.option("--remove-unused", is_flag=True, help=_REMOVE_UNUSED)
 @refiner_option
@@ -493,7 +491,6 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         else (),
         calls=option("budget_calls"),
         model_calls=option("budget_refiner_calls"),
-        ablation_calls=option("ablation_calls"),
         fix_flaky=values["fix_flaky"] or settings.fix_flaky,
         usd=option("budget_usd"),
         seed=values["seed"],

@@ -575,7 +575,6 @@ class RefineSettings(_Table):
             model takes none.
         max_tokens: Tokens per response; by default chosen by step.
         context_tokens: Tokens of a request and its response together; by default unlimited.
-        ablation_calls: Calls for omitting single sentences, to map sentences to checks.
         fix_flaky: Fix flaky checks too.
         budget_usd: Limit of the cost of one run, in US dollars.
         frozen: Lines of prompts that must stay as they are.
@@ -592,7 +591,6 @@ class RefineSettings(_Table):
     temperature: float | None = Field(default=None, ge=0, le=2)
     max_tokens: int | None = Field(default=None, ge=1)
     context_tokens: int | None = Field(default=None, ge=1)
-    ablation_calls: int = Field(default=0, ge=0)
     fix_flaky: bool = False
     budget_usd: float | None = Field(default=None, ge=0)
     frozen: list[str] = []

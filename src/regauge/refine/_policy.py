@@ -16,7 +16,6 @@ class RunLimits:
         cycles: Cycles of diagnose, propose and verify, accepted or failed.
         candidates: Edits tested over the whole run.
         failed_cycles: Failed cycles in a row that end the run.
-        ablation_calls: Calls to measure which sentence carries which check, as a part of `calls`.
         holdout_looks: Decisions on the same held-out cases, over all runs of a prompt.
     """
 
@@ -30,7 +29,6 @@ class RunLimits:
     candidates: int = 24
     failed_cycles: int = 2
     holdout_looks: int = 10
-    ablation_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

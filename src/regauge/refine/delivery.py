@@ -46,7 +46,6 @@ _NOTES = {
     "set-unit": "Set the unit that {check} requires",
     "take-out": "Remove a statement that made {check} fail",
     "remove-unused": "Remove {check}",
-    "replace-hindering": "Replace a statement that made {check} fail by what it requires",
 }
 
 
@@ -313,7 +312,6 @@ def result_of(
         "goals": goals_of(state, with_revision=has_revision),
         "criteria": criteria_of(state, with_revision=has_revision),
         "rejected": rejected,
-        "sentences": [asdict(bearing) for bearing in state.ablations],
         "edits": edit_results(new_attempts, has_proposal=has_revision),
         "unreadable": texts_of("unreadable"),
         "people": _people(subject, state.config),
@@ -601,7 +599,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
     from jinja2 import Environment
 
     environment = Environment(  # noqa: S701 - Markdown; `plain` and `code` escape untrusted text
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.do"]
+        trim_blocks=True, lstrip_blocks=True
     )
     filters: dict[str, Any] = {
         "plain": plain,

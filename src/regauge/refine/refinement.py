@@ -159,7 +159,6 @@ class RefineOptions:
         proposers: Proposers, cheapest first.
         model: The refiner model as `provider:model`; empty for the prompt's own.
         calls: The most calls of all models; None for three times the least of one fix.
-        ablation_calls: Calls to measure which sentence carries which check.
         fix_flaky: Whether an edit may be accepted because it makes a flaky check steady.
         goals: Pass rates to reach; without goals, no reproducible failure.
         temperature: The temperature of refiner requests; None for the default of each step.
@@ -176,7 +175,6 @@ class RefineOptions:
     frozen: tuple[str, ...] = ()
     show_expected: bool = False
     include_tracked: bool = False
-    ablation_calls: int = 0
     fix_flaky: bool = False
     goals: tuple[GoalSettings, ...] = ()
     temperature: float | None = None
@@ -225,7 +223,6 @@ def loop_config(
             model_calls=options.model_calls,
             usd=options.usd,
             cycles=options.cycles,
-            ablation_calls=options.ablation_calls,
         )
     )
     guard = Guard(
@@ -261,8 +258,7 @@ def loop_config(
         removals=removals_of(base, options.removals),
     )
     if options.calls is None:
-        calls = _usual_limit(floor_calls(config)) + options.ablation_calls
-        limits = replace(policy.limits, calls=calls)
+        limits = replace(policy.limits, calls=_usual_limit(floor_calls(config)))
         config = replace(config, policy=replace(policy, limits=limits))
     return config
 

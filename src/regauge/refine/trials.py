@@ -356,7 +356,6 @@ def problem_of(
         critique=state.critique,
         released=tuple(released),
         examples=tuple(examples),
-        hindering=tuple(b.text for b in state.ablations if mode.check in b.hinders),
         replaceable=state.config.guard.open_sections(state.text),
         feedback=_bearing_on(mode, feedback),
         cycle=state.cycle,

@@ -83,28 +83,6 @@ def test_only_what_was_touched_is_named_as_changed():
     assert changed_inputs(began, stricter) == ["judges", "criteria"]
 
 
-def test_sentences_are_told_apart_by_what_was_missed_without_them():
-    def one(text: str, **facts: object) -> dict[str, object]:
-        return {"text": text, "carries": {}, "may_carry": {}, "hinders": {}, "cases": 8, **facts}
-
-    said = markdown_of(
-        {
-            **NOTHING,
-            "sentences": [
-                one("Be short.", carries={"short": 0.0012}),
-                one("Be long.", may_carry={"long": 0.1}, hinders={"short": 0.003}),
-                one("Be | kind."),
-                one("Unmeasured.", cases=0),
-            ],
-        }
-    )
-    assert "| Be short. | `short` (p = 0.0012) |  |  |" in said
-    assert "| Be long. |  | `long` (p = 0.1) | `short` (p = 0.003) |" in said
-    assert "Without these, no check failed more often, on 8 cases" in said
-    assert "- Be &#124; kind." in said
-    assert "Unmeasured" not in said
-
-
 def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
     base = PromptText.from_contents(
         f"{HEALTHY.full_text}\n{SHORT}\n- Never answer long times in JSON format."

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 # The rationale of an edit for a rule that the prompt already has.
 _WHY = "where a rule is, and what may speak against it, decide how it is followed"
-# The strategy of an edit that replaces a hindering statement by the rule.
-INSTEAD = "replace-hindering"
 
 # The least rise of the pass rate before a statement is searched for; less is often chance.
 _RISE_MIN = 0.15
@@ -136,7 +134,7 @@ def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
 def smaller_edits(state: LoopState, candidate: Candidate) -> list[Candidate]:
     """A candidate without each of its changes, as far as no guard rejects the rest."""
     edit = candidate.edit
-    if not edit.ops or isinstance(edit.ops[0], ReplaceSection) or edit.strategy == INSTEAD:
+    if not edit.ops or isinstance(edit.ops[0], ReplaceSection):
         return []
     smaller: list[Candidate] = []
     for text in reductions(state.text, candidate.text):
@@ -164,7 +162,7 @@ def _pool(
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
-        if isinstance(edit.ops[0], ReplaceSection) or edit.strategy == INSTEAD:
+        if isinstance(edit.ops[0], ReplaceSection):
             wholes.append((edit, literal))
             continue
         # What is lost or laid out anew next to other changes has no reason of its own.

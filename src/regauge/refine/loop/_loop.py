@@ -1,6 +1,6 @@
 """The refinement loop without I/O: `next_action` returns an action, `advance` the next state.
 
-    (probe) -> baseline -> (localise) -> (release) -> (critique) -> propose -> screen -> confirm
+    (probe) -> baseline -> (release) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next failure mode
     no open failure mode -> (unsteady -> propose) -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; all goals met -> (settle) -> stopped
@@ -154,10 +154,6 @@ _Follows: TypeAlias = "Callable[[LoopState], LoopState]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
-    "localise": (
-        lambda state: (state.ablation_plans[state.sentence][1],),
-        _search.next_sentence,
-    ),
     "release": (_search.release, _search.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
-    Check,
     Tally,
     mean_effect,
     p_better,
@@ -36,7 +35,6 @@ from regauge.refine.loop._candidates import (
 )
 from regauge.refine.loop._plan import (
     all_met,
-    calls_left,
     can_confirm,
     can_settle,
     current_count,
@@ -44,8 +42,6 @@ from regauge.refine.loop._plan import (
     describe_goals,
     diagnose_train,
     exceeded,
-    fix_calls,
-    floor_calls,
     gate_phase,
     measure_goals,
     note_goals,
@@ -54,16 +50,15 @@ from regauge.refine.loop._plan import (
     screen_cases,
     screen_count,
     spared_modes,
-    trials_for,
     unclear_cases,
     underpowered_text,
 )
-from regauge.refine.loop._state import Ablation, Accepted, Candidate, Stop, Trials
-from regauge.statements import content_words, delete
-from regauge.wording import cut, plural
+from regauge.refine.loop._state import Accepted, Candidate, Stop, Trials
+from regauge.statements import content_words
+from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from regauge.refine.analysis import FailureMode
     from regauge.refine.edits import Op, PromptText
@@ -75,7 +70,6 @@ if TYPE_CHECKING:
         ProposalResult,
         Release,
         StopReason,
-        TrialPlan,
     )
 
 # Reasons to stop that need a readable proposal.
@@ -119,7 +113,7 @@ def after_probe(state: LoopState, observation: ProbeResult) -> LoopState:
 
 
 def after_baseline(state: LoopState) -> LoopState:
-    """Run unclear cases again, ablate sentences within the budget; then diagnose."""
+    """Run unclear cases again; then diagnose."""
     base = state.config.base
     missing = [case for case in state.config.train if not state.tally.trials(base.digest, case)]
     if missing:
@@ -132,8 +126,7 @@ def after_baseline(state: LoopState) -> LoopState:
         state = state.note("feedback", state.config.feedback)
     for text in (*state.config.errors_in(base), *text_warnings(base)):
         state = state.note("preflight", text)
-    state = replace(state, look_number=0, phase="localise")
-    return next_sentence(replace(state, ablation_plans=_plan_ablations(state), sentence=-1))
+    return diagnosed(replace(state, look_number=0))
 
 
 def diagnosed(state: LoopState) -> LoopState:
@@ -558,99 +551,6 @@ def after_unsteady(state: LoopState) -> LoopState:
     if not failing:
         return nothing_left(state)
     return enter_proposer(replace(state, open_modes=tuple(failing), proposer_index=0, novel=False))
-
-
-# With 8 cases and 4 trials of each, a sentence that all of them need shows at p < 0.05 after the
-# correction for 20 sentences. Between both p-values a sentence is named as doubtful.
-_CASES_MIN = 8
-_TRIALS_MAX = 4
-_DOUBTFUL = 0.2
-_P_MAX = 0.05
-# A line of the trail.
-_SHOWN = 80
-
-
-def next_sentence(state: LoopState) -> LoopState:
-    """The trials of the next sentence; after the last one in the budget, the results."""
-    state = replace(state, sentence=state.sentence + 1)
-    if state.sentence < len(state.ablation_plans):
-        affordable = trials_for(state.config, calls_left(state) - fix_calls(state.config))
-        if len(state.ablation_plans[state.sentence][1].trials) <= affordable:
-            return state
-    ablations = tuple(_ablations(state))
-    for ablation in ablations:
-        effects = [f"carries {check}" for check in ablation.carries]
-        effects += [f"may carry {check}" for check in ablation.may_carry]
-        effects += [f"hinders {check}" for check in ablation.hinders]
-        text = " and ".join(effects) or f"changes nothing in {ablation.cases} cases"
-        text = f"{cut(ablation.text, _SHOWN)!r} {text if ablation.cases else 'was not measured'}"
-        p_values = {**ablation.carries, **ablation.may_carry, **ablation.hinders}
-        numbers = {"cases": ablation.cases, **p_values}
-        state = state.note("localised", text, state.config.base.digest, numbers)
-    return diagnosed(replace(state, ablations=ablations))
-
-
-def pieces(text: PromptText) -> list[tuple[str, PromptText]]:
-    """The self-contained statements, each with the text without it.
-
-    Statements with an input, examples and data are left out.
-    """
-    return [
-        (" ".join(tree.text_of(node).split()), text.with_content(index, delete(tree, node)))
-        for index, tree in enumerate(text.trees)
-        for node in tree.statements
-        if "{{" not in tree.text_of(node) and content_words(tree.text_of(node))
-    ]
-
-
-def _plan_ablations(state: LoopState) -> tuple[tuple[str, TrialPlan], ...]:
-    """Trials within the budget without each sentence, those on a failing check first.
-
-    They use the train cases that fail most, few enough for a turn of every sentence.
-    """
-    limits = state.config.policy.limits
-    # The calls of a repair are set aside.
-    room = limits.calls - floor_calls(state.config)
-    budget = trials_for(state.config, min(limits.ablation_calls, room))
-    parts = pieces(state.config.base)
-    if budget <= 0 or not parts:
-        return ()
-    failing_of = {mode.check: mode.failing for mode in diagnose_train(state, {}).modes}
-    case_count = max(_CASES_MIN, budget // len(parts))
-    failing = [case for cases in failing_of.values() for case in cases]
-    other_cases = [case for case in state.config.train if case not in failing]
-    # Half of them pass: a sentence is missed where it works.
-    cases = tuple(dict.fromkeys([*failing[: case_count // 2], *other_cases, *failing]))[:case_count]
-    checks = [state.config.checks.get(name, Check(name=name)) for name in failing_of]
-    about = [content_words(f"{c.name} {c.advice} {c.description}") for c in checks]
-
-    def relevance(statement: str) -> int:
-        return max((len(content_words(statement) & words) for words in about), default=0)
-
-    selection = sorted(parts, key=lambda part: -relevance(part[0]))[: budget // len(cases)]
-    trials = min(_TRIALS_MAX, max(1, budget // max(1, len(selection) * len(cases))))
-    return tuple(
-        (statement, plan_trials(state, leaner, cases, trials)) for statement, leaner in selection
-    )
-
-
-def _ablations(state: LoopState) -> Iterator[Ablation]:
-    base, tally = state.config.base.digest, state.tally
-    finished = state.ablation_plans[: state.sentence]
-    bound = _P_MAX / max(1, len(finished))
-    for statement, without in finished:
-        leaner = without.text.digest
-        cases = [case for case in state.config.train if tally.trials(leaner, case)]
-        checks = tally.checks(leaner, cases)
-        worse = {check: p_worse(tally, leaner, base, cases, check) for check in checks}
-        better = {check: p_better(tally, leaner, base, cases, check) for check in checks}
-        yield Ablation(
-            text=statement,
-            carries={check: p for check, p in worse.items() if p <= bound},
-            may_carry={check: p for check, p in worse.items() if bound < p <= _DOUBTFUL},
-            hinders={check: p for check, p in better.items() if p <= bound},
-            cases=len(cases),
-        )
 
 
 RESTORE = "restore"

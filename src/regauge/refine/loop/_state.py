@@ -27,7 +27,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 
 Phase = Literal[
-    "probe", "baseline", "localise", "release", "unsteady", "critique", "propose", "screen",
+    "probe", "baseline", "release", "unsteady", "critique", "propose", "screen",
     "confirm", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
@@ -177,23 +177,6 @@ class EditBisection:
     def is_settled(self) -> bool:
         """Return whether the rejected edit is found."""
         return self.refused - self.passed == 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ablation:
-    """The effect of a sentence of the prompt, from trials without it.
-
-    Attributes:
-        carries: The checks that fail more often without it, with their p-values.
-        may_carry: The checks with too little evidence.
-        hinders: The checks that pass more often without it, with their p-values.
-    """
-
-    text: str
-    carries: Mapping[str, float]
-    may_carry: Mapping[str, float]
-    hinders: Mapping[str, float]
-    cases: int
 
 
 Numbers: TypeAlias = "Mapping[str, float | int | str]"
@@ -448,8 +431,6 @@ class LoopState:
         idle: Cycles in a row that accepted nothing.
         pending_cases: Cases that the last verification needs more trials of, for the accepted edits
             with the texts in `doubtful_texts`.
-        ablation_plans: Sentences, each with the trials without it; `sentence` is the number of the
-            current one, and `ablations` are the results.
         holdout_looks: The decisions on held-out cases over all runs.
         spared_modes: Failure modes that no open goal is about.
         settled_texts: The keys of trials that were run to settle goals.
@@ -490,9 +471,6 @@ class LoopState:
     bisection: EditBisection | None = None
     rollback_reason: str = ""
     holdout_looks: frozenset[str] = frozenset()
-    ablation_plans: tuple[tuple[str, TrialPlan], ...] = ()
-    sentence: int = 0
-    ablations: tuple[Ablation, ...] = ()
     spared_modes: tuple[FailureMode, ...] = ()
     settled_texts: frozenset[str] = frozenset()
     release: int = 0

@@ -763,7 +763,6 @@ def _check(problem: Problem) -> str:
     )
     if confusions:
         lines.append(f"expected value -> value in the answer, in failing trials: {confusions}")
-    lines += [f"without this sentence it passes more often: {text}" for text in problem.hindering]
     return "\n".join(line for line in lines if line)
 
 

@@ -82,7 +82,6 @@ class Problem:
         examples: The pool of examples.
         candidates: The number of edits to propose.
         model_calls: The most calls of a model.
-        hindering: Sentences of the prompt without which the check passes more often.
         replaceable: The sections that an edit may replace as a whole.
         feedback: Remarks of users on the check: hints, and never instructions.
         cases: The names of cases for trials of a search, failing ones first.
@@ -105,7 +104,6 @@ class Problem:
     cycle: int = 1
     candidates: int = 4
     model_calls: int = 40
-    hindering: tuple[str, ...] = ()
     replaceable: tuple[OpenSection, ...] = ()
     feedback: tuple[FeedbackRemark, ...] = ()
     cases: tuple[str, ...] = ()

@@ -25,12 +25,11 @@ from regauge.refine.edits import (
     find_rule,
     rule_edit,
     rule_places,
-    statement_words,
     steps_for,
     with_rule,
 )
 from regauge.refine.proposers._protocol import Example, Ideas
-from regauge.statements import content_words, delete, is_negated, normalise, parse, replace, tokens
+from regauge.statements import content_words, is_negated, parse, replace, tokens
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -72,10 +71,9 @@ class RuleProposer(_WithoutModel):
     name: str = "rules"
 
     async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
-        """The edits of `propose_by_rules`, after removals of hindering statements."""
+        """The edits of `propose_by_rules`."""
         del call_model
-        edits = propose_by_rules(problem.text, problem.mode, problem.checks)
-        return Ideas(edits=(*_remove_hindering(problem), *edits))
+        return Ideas(edits=propose_by_rules(problem.text, problem.mode, problem.checks))
 
 
 def propose_by_rules(
@@ -96,26 +94,6 @@ def propose_by_rules(
     return tuple(
         rule_edit(text, variant, strategy, reason) for strategy, variant in (*reworded, *additions)
     )
-
-
-def _remove_hindering(problem: Problem) -> list[Edit]:
-    """Without a hindering statement, or with the advice instead of it."""
-    hindering = {normalise(sentence) for sentence in problem.hindering}
-    advice = problem.check.advice.strip()
-    text = problem.text
-    reason = f"{problem.check.name} passed more often when it was left out"
-    edits: list[Edit] = []
-    for index, tree in enumerate(text.trees):
-        for statement, node in statement_words(tree).items():
-            if statement not in hindering:
-                continue
-            leaner = text.with_content(index, delete(tree, node))
-            variants = [("take-out", leaner)]
-            if advice and not find_rule(text, advice):
-                other = replace(tree, node, advice.removeprefix("- "))
-                variants.append(("replace-hindering", text.with_content(index, other)))
-            edits += [rule_edit(text, variant, strategy, reason) for strategy, variant in variants]
-    return edits
 
 
 def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:

@@ -19,7 +19,6 @@ from regauge.refine.loop._verification import (
     split_cases,
 )
 from tests.transcripts import assert_as_written
-from tests.unit.refine.loop.test_localise import with_calls
 from tests.unit.refine.loop.test_loop import ENDINGS
 from tests.unit.refine.loop.test_loop_goals import utc_fails_often
 from tests.unit.refine.loop.test_loop_properties import wild_world
@@ -147,8 +146,6 @@ RUNS: dict[str, Callable[[], World]] = {
     "more calls": lambda: stingy(120),
     "helps half": lambda: world(without("json"), passes=half_helping),
     "without holdout": lambda: world(without("json", "short"), holdout=()),
-    "localised": lambda: world(without("json"), with_calls(400, 200)),
-    "localised in part": lambda: world(HEALTHY, with_calls(300, 20)),
     "goal, settled by more trials": lambda: world(without("json"), goals=(goal("json", 0.9),)),
     "goals, three": lambda: world(
         without("json", "utc"), goals=(goal("json", 0.9), goal("utc", 0.9), goal("utc", 0.99))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from regauge.refine.edits import apply, count_lost_words
-from regauge.refine.proposers._model import ProposerCalls, request_edits
-from regauge.refine.proposers._rules import RuleProposer, propose_by_rules
+from regauge.refine.proposers._rules import propose_by_rules
 from tests.unit.refine.proposers.problems import (
     LIMIT,
     RELEASED,
@@ -18,7 +16,6 @@ from tests.unit.refine.proposers.problems import (
     mode,
     prompt,
     strategies,
-    told,
     without,
 )
 
@@ -171,24 +168,6 @@ def test_a_unit_that_is_wrong_is_corrected_where_it_is(said):
     assert [after(said, e).rstrip() for e in edits if e.strategy == "set-unit"] == [
         said.replace("sentences", "words")
     ]
-
-
-def test_a_sentence_that_stands_in_the_way_is_taken_out_first() -> None:
-    line = "- Give as many reasons as you like."
-    _, _, problem = told(f"{RELEASED}\n{line}")
-    hindered = replace(problem, hindering=("Give as many reasons as you like.", "Not there."))
-
-    edits = asyncio.run(request_edits(RuleProposer(), hindered, ProposerCalls(nobody, 40))).edits
-    assert edits[0].strategy == "take-out"
-    advice = problem.check.advice.strip().removeprefix("- ")
-    (other,) = [edit for edit in edits if edit.strategy == "replace-hindering"]
-    replaced = problem.text.full_text.replace("Give as many reasons as you like.", advice)
-    assert apply(problem.text, other.ops).full_text.split() == replaced.split()
-    after = apply(problem.text, edits[0].ops).full_text
-    assert after.split() == problem.text.full_text.replace(f"{line}\n", "").split()
-    assert "take-out" not in strategies(
-        asyncio.run(request_edits(RuleProposer(), problem, ProposerCalls(nobody, 40))).edits
-    )
 
 
 async def nobody(request: CompletionRequest) -> Completion:
