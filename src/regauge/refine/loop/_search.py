@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 # Reasons to stop that need a readable proposal.
 _AFTER_PROPOSALS = frozenset(
-    {"no-acceptable-edit", "only-known-edits", "cycles", "candidates", "model-calls"}
+    {"no-acceptable-edit", "no-new-edit", "cycles", "candidates", "model-calls"}
 )
 
 
@@ -284,7 +284,7 @@ def next_mode(state: LoopState) -> LoopState:
     limits, idle = state.config.policy.limits, state.idle + 1
     reason: StopReason | None = None
     if not state.novel:
-        reason = "questions" if state.questions else "only-known-edits"
+        reason = "questions" if state.questions else "no-new-edit"
     elif idle >= limits.failed_cycles:
         reason = "no-acceptable-edit"
     elif state.cycle >= limits.cycles:

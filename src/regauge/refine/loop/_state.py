@@ -39,7 +39,7 @@ StopReason = Literal[
     "improved",  # the gate accepts the revision; other failures remain
     "nothing-to-refine",  # no reproducible failure to begin with
     "no-acceptable-edit",  # cycles in a row accepted nothing
-    "only-known-edits",  # proposers came with nothing new
+    "no-new-edit",  # proposers had none, or only known ones
     "questions",  # the remaining failures are questions to the user
     "suite-refused",  # every accepted edit was rolled back
     "cycles",

@@ -374,7 +374,7 @@ _LIMITS: dict[StopReason, str] = {
     "holdout-looks": "too many decisions on the held-out cases",
     "candidates": "the limit of tested edits is reached",
     "no-acceptable-edit": "no further edit was acceptable",
-    "only-known-edits": "the proposers have no new edit",
+    "no-new-edit": "the proposers have no new edit",
     "questions": "the remaining failures are questions for you",
 }
 

@@ -84,7 +84,7 @@ ENDINGS = {
     "goal-open": lambda: world(HEALTHY, goals=(goal("json", 0.99),)),
     "nothing-to-refine": lambda: world(HEALTHY),
     "no-acceptable-edit": lambda: world(without("json"), propose=fluff),
-    "only-known-edits": lambda: world(without("json"), propose=lambda *_: []),
+    "no-new-edit": lambda: world(without("json"), propose=lambda *_: []),
     "questions": lambda: world(without("json"), **question("golden-wrong")),
     "suite-refused": lambda: world(without("json"), says=REFUSAL),
     "cycles": lambda: world(without("json"), limited(cycles=1), propose=fluff),
