@@ -160,17 +160,17 @@ class Meter:
 
 def _of_record(document: Mapping[str, Any]) -> Spending:
     """The estimate of `record --dry-run --json`."""
-    answers, judgements = document["missing_answers"], document["missing_judgements"]
+    missing = [*document["missing_completions"], *document["missing_judgements"]]
     return Spending(
-        calls=sum(x["answers"] for x in answers) + sum(x["calls"] for x in judgements),
-        tokens=sum(x["tokens"] for x in (*answers, *judgements)),
-        usd=sum(x["cost_usd"] for x in (*answers, *judgements)),
+        calls=sum(x["calls"] for x in missing),
+        tokens=sum(x["tokens"] for x in missing),
+        usd=sum(x["cost_usd"] for x in missing),
     )
 
 
 _UNITS: Final = {"": 1, "k": 1e3, "M": 1e6}
 _NEEDS: Final = re.compile(
-    r"^  (?:about )?(\d+) (?:answers?|calls?) of .*?: about ([\d.]+)([kM]?) tokens, \$([\d.]+)$",
+    r"^  (?:about )?(\d+) (?:completions?|calls?) of .*?: about ([\d.]+)([kM]?) tokens, \$([\d.]+)$",
     re.MULTILINE,
 )
 

@@ -65,56 +65,26 @@ class _Sums:
 
 @dataclass(slots=True)
 class _FirstCalls:
-    """The recorded calls of one prompt or judge and model, by request, case and version."""
+    """The recorded calls of one prompt or judge and model, by request and by case."""
 
     all_calls: _Sums = field(default_factory=_Sums)
     requests: dict[str, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
-    cases: dict[str, dict[str, _Sums]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(_Sums))
-    )
-    growths: dict[str, float] = field(default_factory=dict[str, float])
+    cases: dict[str, _Sums] = field(default_factory=lambda: defaultdict(_Sums))
 
-    def add(self, digest: str, case: str, version: str, estimated: int, usage: Usage) -> None:
-        self.growths.clear()
-        for sums in (self.all_calls, self.requests[digest], self.cases[case][version]):
+    def add(self, digest: str, case: str, estimated: int, usage: Usage) -> None:
+        for sums in (self.all_calls, self.requests[digest], self.cases[case]):
             sums.add(estimated, usage)
 
-    def like(self, digest: str, case: str, version: str) -> tuple[_Sums, float]:
-        """The calls nearest to a request, and the ratio of its output length to theirs."""
-        if digest in self.requests:
-            return self.requests[digest], 1.0
-        versions = self.cases.get(case, {})
-        if version in versions:
-            return versions[version], 1.0
-        if not versions:
-            return self.all_calls, 1.0
-        sums = _Sums(
-            calls=sum(part.calls for part in versions.values()),
-            estimated=sum(part.estimated for part in versions.values()),
-            usage=sum((part.usage for part in versions.values()), Usage()),
-        )
-        if version not in self.growths:
-            self.growths[version] = self._growth(version)
-        return sums, self.growths[version]
-
-    def _growth(self, version: str) -> float:
-        """The ratio of output tokens, this version to others, over cases that have both."""
-        own_tokens = other_tokens = 0.0
-        for versions in self.cases.values():
-            rest = [sums for name, sums in versions.items() if name != version]
-            if version not in versions or not rest:
-                continue
-            sums = versions[version]
-            own_tokens += sums.usage.output_tokens / sums.calls
-            other_tokens += sum(x.usage.output_tokens for x in rest) / sum(x.calls for x in rest)
-        return own_tokens / other_tokens if own_tokens and other_tokens else 1.0
+    def like(self, digest: str, case: str) -> _Sums:
+        """The calls nearest to a request."""
+        return self.requests.get(digest) or self.cases.get(case) or self.all_calls
 
 
 class ExpectedUsage:
     """The expected tokens of requests of prompts and judges.
 
-    The nearest recordings count: the same request, the same case, the same version, the same
-    prompt or judge, other models. Without recordings, the length of the request and of the
+    The nearest recordings count: the same request, the same case, the same prompt or judge, other
+    models. Without recordings, the length of the request and of the
     expected output count, up to `max_tokens`.
 
     Args:
@@ -207,16 +177,14 @@ class ExpectedUsage:
         if calls is None:
             output = JUDGE_OUTPUT if case_request.judge else unrecorded_output(request, expected)
             return Usage(input_tokens=estimated, output_tokens=_limit_tokens(output, request))
-        sums, growth = calls.like(
-            case_request.key.digest, case_request.case, case_request.asker_digest
-        )
+        sums = calls.like(case_request.key.digest, case_request.case)
         usage, per_estimated = sums.usage, estimated / max(1, sums.estimated)
         if request.conversation:  # later calls are longer than the first
             per_estimated = 1 / sums.calls
         return Usage(
             input_tokens=round(usage.input_tokens * per_estimated) or estimated,
             cached_input_tokens=round(usage.cached_input_tokens * per_estimated),
-            output_tokens=_limit_tokens(growth * usage.output_tokens / sums.calls, request),
+            output_tokens=_limit_tokens(usage.output_tokens / sums.calls, request),
         )
 
     def add(self, case_request: CaseRequest, completion: Completion) -> None:
@@ -225,7 +193,7 @@ class ExpectedUsage:
             self._add(
                 self._files[case_request.file],
                 (case_request.judge, case_request.model),
-                (case_request.key.digest, case_request.case, case_request.asker_digest),
+                (case_request.key.digest, case_request.case),
                 approximate_tokens(case_request.request),
                 completion.usage,
             )
@@ -246,13 +214,12 @@ class ExpectedUsage:
         first_calls: dict[tuple[str | None, str], _FirstCalls] = {}
         for recording in self._completions.file(file):
             summary: Mapping[str, Any] = recording.request
-            asker = summary.get("prompt_digest" if recording.judge is None else "judge_digest")
             estimated = summary.get("approx_tokens")
             usage = recording.completion.usage
             self._add(
                 first_calls,
                 (recording.judge, recording.model),
-                (recording.key.digest, recording.case, str(asker)),
+                (recording.key.digest, recording.case),
                 estimated if isinstance(estimated, int) else usage.input_tokens,
                 usage,
             )
@@ -262,7 +229,7 @@ class ExpectedUsage:
     def _add(
         first_calls: dict[tuple[str | None, str], _FirstCalls],
         asker: tuple[str | None, str],
-        call: tuple[str, str, str],
+        call: tuple[str, str],
         estimated: int,
         usage: Usage,
     ) -> None:
