@@ -46,6 +46,7 @@ class Faults:
         untagged: Metadata are not kept.
         inline: There are no files: a batch holds its requests and results, as at OpenRouter.
         no_batches: The endpoint has no batches at all.
+        gone: Files of results are deleted.
         old_limit: Requests with `max_tokens` fail, and say so.
     """
 
@@ -64,6 +65,7 @@ class Faults:
     untagged: bool = False
     inline: bool = False
     no_batches: bool = False
+    gone: bool = False
     old_limit: bool = False
 
 
@@ -378,8 +380,10 @@ class _Handler(JsonHandler):
 
     def _show(self, shown: Callable[..., Any], raw: bytes, batch_id: str) -> None:
         del raw
+        if batch_id not in self.service.batches:
+            return self.say({"error": {"message": "no such batch"}}, status=404)
         self.service.shown[batch_id] += 1
-        self.say(shown(self.service.batches[batch_id]))
+        return self.say(shown(self.service.batches[batch_id]))
 
     def _describe(self, raw: bytes, name: str) -> None:
         del raw
@@ -392,6 +396,8 @@ class _Handler(JsonHandler):
         if self.service.faults.content_errors:
             self.service.faults.content_errors -= 1
             return self.say({"error": {"message": "broken"}}, status=500)
+        if self.service.faults.gone:
+            return self.say({"error": {"message": "no such file"}}, status=404)
         return self._send(self.service.file(name))
 
     def _results(self, raw: bytes, batch_id: str) -> None:

@@ -301,7 +301,7 @@ class PytestEnd:
                     " judged; the same command continues with the completions that are kept",
                     red=True,
                 )
-                self._write_lines(terminal, recorded_lines(self.project, self._end.written_lines))
+                self._write_lines(terminal, self._recorded_lines())
             self._write_unmeasured(terminal)
             self._write_trouble(terminal)
             return
@@ -319,7 +319,7 @@ class PytestEnd:
             *(replace(line, text=line.text.replace(directory_prefix, "")) for line in causes),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
-            *recorded_lines(self.project, self._end.written_lines),
+            *self._recorded_lines(),
             *stored_lines(self._end.uncommitted),
             *(self._suggestion_lines() if self._suggestions else ()),
         ]
@@ -339,6 +339,10 @@ class PytestEnd:
     def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[StyledLine]) -> None:
         for line in lines:
             terminal.write_line(line.text, **_MARKUP[line.tone])
+
+    def _recorded_lines(self) -> list[StyledLine]:
+        of_shard = self.evals.options.shard is not None
+        return recorded_lines(self.project, self._end.written_lines, of_shard=of_shard)
 
     def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
         """Show the number of cases that an interrupted run leaves."""

@@ -86,7 +86,7 @@ class CommandLine:
         words: list[str] = options.file_or_dir
         directory = config.invocation_params.dir
         selections = (
-            f"{option} {value}"
+            option if value is True else f"{option} {value}"
             for name, option in _SELECTING.items()
             if (value := getattr(options, name, None))
         )

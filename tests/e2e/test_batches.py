@@ -269,6 +269,7 @@ def test_an_upload_that_fails_is_tried_again(batched: EvalProject, provider: Bat
     failed = batched.command("record", "--batch")
     assert failed.returncode == 3
     assert "1 call of local:clerk not submitted" in failed.stderr
+    assert "nothing is missing" not in failed.stdout
     assert batched.command("record", "--batch").returncode == 3
     assert [len(batch["requests"]) for batch in provider.batches.values()] == [5, 1]
 
@@ -318,6 +319,38 @@ def test_batches_are_found_again_where_their_state_is_gone(
     assert again.returncode == (3 if running else 0)
     assert len(provider.batches) == 1
     provider.faults.running = False
+    assert batched.command("record", "--collect").returncode == 0
+    assert len(batched.recordings()) == 5
+
+
+def test_a_started_batch_is_found_again_where_its_requests_are_gone(
+    batched: EvalProject, provider: BatchServer
+):
+    provider.faults.running = True
+    assert batched.command("record", "--batch").returncode == 3
+    (path,) = _state(batched).glob("*.jsonl")
+    path.unlink()
+    assert "5 completions under way" in batched.command("record", "--collect").stdout
+    # Another key finds no batch, which is no reason to pay for it twice.
+    batches = {**provider.batches}
+    provider.batches.clear()
+    said = batched.command("record", "--batch").stdout
+    assert f"use the key that started it, or remove .regauge/batches/{path.name}" in said
+    assert "5 completions under way" in said
+    provider.batches.update(batches)
+    provider.faults.running = False
+    assert batched.command("record", "--collect").returncode == 0
+    assert set(provider.paid.values()) == {1}
+
+
+def test_deleted_results_are_submitted_again(batched: EvalProject, provider: BatchServer):
+    assert batched.command("record", "--batch").returncode == 3
+    provider.faults.gone = True
+    said = batched.command("record", "--collect").stdout
+    assert "cannot be fetched now: the provider has no such file" in said
+    assert "5 calls failed; submit" in batched.command("record", "--collect").stdout
+    provider.faults.gone = False
+    assert batched.command("record", "--batch").returncode == 3
     assert batched.command("record", "--collect").returncode == 0
     assert len(batched.recordings()) == 5
 
@@ -471,6 +504,14 @@ error: 'results.jsonl.gz' is compressed
     )
     packed.rename(batched.root / "results.jsonl")
     assert batched.command("record", "--collect", "results.jsonl").returncode == 2
+    for other, words in {
+        json.dumps(
+            results
+        ).encode(): "is one JSON array, not a result per line\n  fix: jq -c '.[]'",
+        content.decode().encode("utf-16"): "is UTF-16\n  fix: iconv -f UTF-16",
+    }.items():
+        (batched.root / "results.jsonl").write_bytes(other)
+        assert words in batched.command("record", "--collect", "results.jsonl").stderr
     (batched.root / "results.jsonl").write_bytes(content)
     done = batched.command("record", "--collect", "results.jsonl")
     assert (done.returncode, "left" in done.stdout) == (0, False), done.stdout
@@ -506,6 +547,7 @@ def test_a_budget_holds_for_what_is_submitted(batched: EvalProject, provider: Ba
     done = batched.command("record", "--batch", "--budget-usd=0.0008")
     assert done.returncode == 3
     assert "the budget of $0.0008 is reached" in done.stderr
+    assert "0 of 5 completions recorded" in done.stdout
     (batch,) = provider.batches.values()
     assert 0 < len(batch["requests"]) < 5
 

@@ -528,3 +528,11 @@ def test_a_scheduler_or_workers_that_are_not_there_are_named(live: EvalProject, 
     assert done.returncode == 3
     assert f"the cluster {dask.address} has no worker" in done.stderr
     assert f"fix: start one: dask worker {dask.address}" in done.stderr
+
+
+def test_tls_without_certificates_ends_with_the_variables_to_set(live: EvalProject):
+    done = live.command("record", "--cluster=tls://10.1.2.3:8786")
+    assert done.returncode == 3
+    assert (
+        "fix: see that its scheduler runs, and set DASK_DISTRIBUTED__COMM__TLS__CA" in done.stderr
+    )

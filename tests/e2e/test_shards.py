@@ -98,7 +98,8 @@ def test_merged_shards_equal_one_run_in_any_order_and_merged_twice(
     assert not many.recordings()  # a shard leaves what it recorded in its directory
 
     said = merge(many, directories, code=1)
-    assert "fixtures/recordings/triage.jsonl" in said
+    assert "fixtures/recordings/triage.jsonl; commit it" in said
+    assert "failed: 4 cases of triage\n  " in said
     lines = (many.root / "fixtures/recordings/triage.jsonl").read_text().splitlines()
 
     def told(line: str) -> tuple[object, ...]:
@@ -304,12 +305,15 @@ def test_a_shard_of_other_cases_than_the_others_is_refused(project: EvalProject,
 def test_cases_that_no_shard_selects_are_counted(project: EvalProject):
     text = merge(project, shards(project, "-k=disk-000", code=5), code=0)
     assert "4 of 5 cases left out by -k disk-000" in text
+    text = merge(project, shards(project, "-k=nothing", code=5), code=3)
+    assert "unmeasured: none of 5 cases was selected by -k nothing" in text
 
 
 def test_the_number_of_concurrent_calls_may_differ(project: EvalProject):
     directories = shards(project)
     fresh(project.root, "shard-2")
-    project.run("--shard=2/3", "--report=shard-2", "--concurrency=3")
+    result = project.run("--shard=2/3", "--report=shard-2", "--concurrency=3")
+    result.stdout.fnmatch_lines(["recorded: *.jsonl; regauge runs merge writes it"])
     merge(project, directories[::-1], code=0)
     first = json.loads(shard_file(project).read_text())["options"]
     assert project.records()[-1]["options"] == first
@@ -351,6 +355,11 @@ def test_shards_of_another_commit_than_the_checkout_are_refused(project: EvalPro
     assert "and this checkout is" in merge(project, directories, code=2)
     git("reset", "-q", "--hard", "HEAD~1")
     merge(project, directories, code=0)
+    with (project.root / "evals/test_triage.py").open("a") as file:
+        file.write("# another\n")
+    project.run("--shard=2/3", "--report=shard-2")
+    said = merge(project, directories, code=2)
+    assert "contradict each other in uncommitted changes: no and yes" in said
 
 
 def damage_row(project: EvalProject, **values: object) -> None:
@@ -414,6 +423,8 @@ def cut(project: EvalProject, name: str) -> None:
         ),
         (lambda p: damage_row(p, prompt_digest="0" * 64), "of another prompt than this shard's"),
         (lambda p: damage_row(p, unknown=1), "damaged: `unknown` is unknown"),
+        (lambda p: damage_row(p, input_tokens="9"), "damaged: `input_tokens`: Input should be a"),
+        (lambda p: damage_row(p, cost_usd=-5), "damaged: `cost_usd`: Input should be greater than"),
         (lambda p: cut(p, "run.json"), "fix: copy its directory again in case it was cut off"),
         (
             lambda p: shard_file(p, "gate-trials.jsonl").write_text('{"about": 1}\n'),

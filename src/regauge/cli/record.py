@@ -282,6 +282,7 @@ def _batch(
     """
     batches = ProjectBatches(evals, options)
     failures = _count_invalid_cases(evals)
+    invalid_count = failures.total()
     with batches.open():
         plan = evals.prepare(evals.plan.cases)
         evals.progress.start(len(plan.missing))
@@ -290,8 +291,8 @@ def _batch(
         troubles = batches.start()
         batches.tidy()
     done = evals.progress.completed
-    total = len(plan.missing) + failures.total()
-    idle = not (done or batches.has_open_calls)
+    total = len(plan.missing) + invalid_count
+    idle = not (done or troubles or batches.has_open_calls)
     counts, embeds = (done, total), options.upload
     left = _publish(evals, output, counts, failures, idle=idle, embeds=embeds)
     pending += batches.sentences()

@@ -31,6 +31,7 @@ from regauge.project import Project
 from regauge.reports import (
     RunTally,
     cause_lines,
+    failed_case_lines,
     find_run,
     judge_lines,
     list_runs,
@@ -146,6 +147,7 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     for line in [
         *suite_lines(record.suites),
         *judge_lines(record.suites),
+        *failed_case_lines(merged.failed_cases, record.suites),
         *not_blocking_lines(merged.tally.not_blocking()),
         *(cause_lines(merged.tally.causes()) if record.merged and not record.merged.base else ()),
         *recorded_lines(project, merged.written_lines),

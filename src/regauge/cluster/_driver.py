@@ -233,7 +233,8 @@ class Cluster:
             except UsageError as error:
                 self._failure = ProviderError(f"{self}: {error}", kind="cluster")
                 raise self._failure from error
-            except (OSError, TimeoutError, ValueError, RuntimeError, Warning) as error:
+            # Dask raises a TypeError where `tls://` has no certificates.
+            except (OSError, TimeoutError, TypeError, ValueError, RuntimeError, Warning) as error:
                 self._failure = self._scheduler_error(error)
                 raise self._failure from error
 

@@ -153,7 +153,7 @@ class LeasedTurns:
             leases = json.loads(await self._call_scheduler("regauge_lease", json.dumps(request)))
         except ProviderError:
             leases = [(0, 0.0)] * waiting
-        except OSError:
+        except Exception:  # noqa: BLE001 - calls wait for leases, and report their own errors
             await asyncio.sleep(_RETRY_S)
             leases = [(0, 0.0)] * waiting
         now = loop.time()

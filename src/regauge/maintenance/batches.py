@@ -15,6 +15,7 @@ import re
 import secrets
 import shlex
 import time
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _DIRECTORY: Final = "batches"
 _RESULTS: Final = (".jsonl", ".jsonl.gz")
 _GZIP: Final = b"\x1f\x8b"
+_GONE: Final = frozenset({404, 410})
 # Providers keep results for 29 or 30 days.
 _KEPT_S: Final = 30 * 86_400.0
 # A batch ends within a day.
@@ -129,11 +131,27 @@ class BatchOptions:
         for file in files:
             if not file.is_file():
                 raise UsageError(f"there is no file {str(file)!r}\n  fix: name a file of results")
-            with file.open("rb") as content:
-                if content.read(len(_GZIP)) == _GZIP:
-                    quoted = shlex.quote(str(file))
-                    raise UsageError(f"{str(file)!r} is compressed", fix=f"gunzip {quoted}")
+            _refuse_format(file)
         return cls(start=batch, upload=not no_submit, files=files, command=command), prompts
+
+
+def _refuse_format(file: Path) -> None:
+    """Refuse files that are no JSON Lines in UTF-8.
+
+    Raises:
+        UsageError: It is compressed, UTF-16 or an array.
+    """
+    with file.open("rb") as content:
+        start = content.read(2)
+    quoted = shlex.quote(str(file))
+    if start == _GZIP:
+        raise UsageError(f"{str(file)!r} is compressed", fix=f"gunzip {quoted}")
+    if start in {BOM_UTF16_LE, BOM_UTF16_BE}:
+        fix = f"iconv -f UTF-16 -t UTF-8 {quoted} > results.jsonl"
+        raise UsageError(f"{str(file)!r} is UTF-16", fix=fix)
+    if start.startswith(b"["):
+        fix = f"jq -c '.[]' {quoted} > results.jsonl"
+        raise UsageError(f"{str(file)!r} is one JSON array, not a result per line", fix=fix)
 
 
 class _State(BaseModel):
@@ -558,8 +576,10 @@ class ProjectBatches:
                 message = f"{self._project.relative(path)} cannot be read: {type(error).__name__}"
                 fix = "remove it; the batch is found again at its provider"
                 raise UsageError(message, fix=fix) from error
-            if state.status in {"written", "by-hand"} and not self._requests(state.name).exists():
-                path.unlink()  # the user removed the file of requests
+            has_results = state.status in {"ended", "collected"}
+            if not has_results and not self._requests(state.name).exists():
+                # The user removed the file of requests; a started batch is found again.
+                path.unlink()
                 continue
             self._batches.append(state)
         names = {state.name for state in self._batches}
@@ -702,8 +722,18 @@ class ProjectBatches:
             self._save(state)
         if state.status == "started" or (state.status == "ended" and not state.is_complete):
             by_id = {batch.id: batch for batch in remote_batches}
-            batch = by_id.get(state.batch_id) or await client.fetch(state.batch_id)
-            await self._update(state, batch, client)
+            try:
+                batch = by_id.get(state.batch_id) or await client.fetch(state.batch_id)
+            except ProviderError as error:
+                if error.status not in _GONE:
+                    raise
+                file = self._project.relative(self._requests(state.name))
+                self.notes.append(
+                    f"batch {state.name} is not at {state.provider!r}: use the key that started it,"
+                    f" or remove {file} to submit its calls again"
+                )
+            else:
+                await self._update(state, batch, client)
 
     async def _name_of(self, batch: RemoteBatch, provider: str, client: BatchClient) -> str | None:
         """The name of an unknown batch of this project; None for any other batch."""
@@ -778,15 +808,18 @@ class ProjectBatches:
         problems = batch.problems[:_NAMED_MAX]
         state.problems = [redact(printable(problem))[:300] for problem in problems]
         if batch.is_finished:
+            trouble: str | None
             try:
                 trouble = await client.download(
                     batch, lambda number: self._directory / f"{state.name}.results-{number}.jsonl"
                 )
             except ProviderError as error:
+                trouble = "gone" if error.status in _GONE else None
+                reason = "the provider has no such file" if trouble else redact(str(error))
                 self.notes.append(
-                    f"the results of batch {state.name} cannot be fetched now: {redact(str(error))}"
+                    f"the results of batch {state.name} cannot be fetched now: {reason}"
                 )
-            else:
+            if trouble is not None:
                 self._check_completeness(state, batch, trouble)
                 state.status = "ended"
         self._save(state)

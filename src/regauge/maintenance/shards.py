@@ -320,6 +320,7 @@ class MergedRun:
     Attributes:
         tally: Its counts.
         failed: Whether a case or a test failed.
+        failed_cases: The first failed cases by prompt.
         unmeasured: Missing results, a sentence each.
         written_lines: The number of new or different lines per recordings file.
         notes: Notes for the user.
@@ -330,6 +331,7 @@ class MergedRun:
     tally: RunTally
     failed: bool
     unmeasured: Sequence[str]
+    failed_cases: Mapping[str, Sequence[str]]
     written_lines: Mapping[str, int]
     notes: Sequence[str]
     trouble: Sequence[str]
@@ -355,11 +357,12 @@ class _ShardCounts:
 
     Attributes:
         nodes: The number of items with a row, by eval and model.
+        failed_cases: The first failed cases by prompt.
     """
 
     tally: RunTally = field(default_factory=RunTally)
     nodes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    failed: bool = False
+    failed_cases: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     unmeasured: bool = False
 
 
@@ -395,17 +398,7 @@ def merge_shards(
     first = parts[0].shard
     present_shards = {part.shard.number for part in parts}
     missing = [number for number in range(1, first.count + 1) if number not in present_shards]
-    names = first_of(missing, _NAMED_MAX)
-    missing_text = f"{plural(len(missing), 'shard')} of {first.count} missing: {names}"
-    unmeasured = [missing_text] if missing else []
-    if first.selection:
-        suites = [suite for part in parts for suite in part.shard.suites]
-        total = sum(suite.cases for suite in suites)
-        left_out = total - sum(suite.selected_cases for suite in suites)
-        notes.append(
-            f"{left_out:,} of {plural(total, 'case')} left out by"
-            f" {first_of(first.selection, _NAMED_MAX)}"
-        )
+    unmeasured = [*_find_left_out(parts, missing, notes)]
     redactor = redactor_for(project.settings, environ)
     project.prepare_state_dir("runs")
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -413,6 +406,7 @@ def merge_shards(
     directory.mkdir(parents=True, exist_ok=True)
     tally = RunTally()
     failed = False
+    failed_cases: dict[str, list[str]] = {}
     rows = directory / "trials.jsonl"
     try:
         with tempfile.TemporaryDirectory(dir=directory) as name, rows.open("wb") as file:
@@ -423,6 +417,8 @@ def merge_shards(
                 tally.join(counts.tally)
                 unmeasured += _find_unmeasured(part, counts)
                 failed = failed or _has_failed(part, counts)
+                for prompt, cases in counts.failed_cases.items():
+                    _add_failed(failed_cases, prompt, cases)
         if not missing:
             unmeasured += _find_uncovered(parts)
         with tempfile.TemporaryDirectory() as scratch:
@@ -457,6 +453,7 @@ def merge_shards(
         record=record,
         tally=tally,
         failed=failed,
+        failed_cases=failed_cases,
         unmeasured=unmeasured,
         written_lines={str(project.relative(path)): count for path, count in changed_lines.items()},
         notes=notes,
@@ -547,6 +544,7 @@ def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, ob
     yield "the base of the gate", first.shard.base or "no gate", second.shard.base or "no gate"
     yield "the record mode", first.shard.record, second.shard.record
     yield "the commit", a.git and a.git.commit, b.git and b.git.commit
+    yield "uncommitted changes", _has_changes(a), _has_changes(b)
     yield "the version of regauge", a.regauge_version, b.regauge_version
     yield "the selection of cases", first.shard.selection, second.shard.selection
     for name in sorted({*a.options, *b.options} - {"concurrency"}):
@@ -559,6 +557,10 @@ def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, ob
     for key, suite in suites.items():
         for name in _SHARED_FIELDS:
             yield f"{name} of {key[0]}", getattr(suite, name), getattr(other_suites[key], name)
+
+
+def _has_changes(record: RunRecord) -> str:
+    return "yes" if record.git is not None and record.git.dirty else "no"
 
 
 def _brief(value: object) -> str:
@@ -653,13 +655,21 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             _refuse_secret(searched, redactor, path, number)
             counts.tally.add(document)
             nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
-            if row.side is None and row.tier != "tracked" and not row.not_blocking:
-                counts.failed |= row.case_outcome == "failed"
+            blocks = row.side is None and row.tier != "tracked" and not row.not_blocking
+            if blocks and row.case_outcome == "failed":
+                _add_failed(counts.failed_cases, row.prompt, [row.case])
             counts.unmeasured |= row.side != "base" and row.case_outcome == "unmeasured"
             file.write(line + b"\n")
     counts.nodes = {key: len(names) for key, names in nodes.items()}
     counts.tally.settle(compares_models=len({suite.model for suite in part.shard.suites}) > 1)
     return counts
+
+
+def _add_failed(failed_cases: dict[str, list[str]], prompt: str, cases: Iterable[str]) -> None:
+    """Add failed cases, up to the number that is shown: a million may fail."""
+    first_cases = failed_cases.setdefault(prompt, [])
+    new_cases = [case for case in cases if case not in first_cases]
+    first_cases += new_cases[: _NAMED_MAX - len(first_cases)]
 
 
 def _row_error(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
@@ -706,7 +716,25 @@ def _find_unmeasured(part: _Part, counts: _ShardCounts) -> Iterator[str]:
 def _has_failed(part: _Part, counts: _ShardCounts) -> bool:
     """Return whether judges failed a case, or a test failed for another reason."""
     alone = part.shard.exit_status == 1 and not counts.unmeasured and not part.shard.base
-    return counts.failed or (alone and part.record.status == "finished")
+    return bool(counts.failed_cases) or (alone and part.record.status == "finished")
+
+
+def _find_left_out(
+    parts: Sequence[_Part], missing: Sequence[int], notes: list[str]
+) -> Iterator[str]:
+    """Sentences on missing shards, and on a selection without a case; others are noted."""
+    first = parts[0].shard
+    if missing:
+        names = first_of(missing, _NAMED_MAX)
+        yield f"{plural(len(missing), 'shard')} of {first.count} missing: {names}"
+    suites = [suite for part in parts for suite in part.shard.suites]
+    total = sum(suite.cases for suite in suites)
+    left_out = total - sum(suite.selected_cases for suite in suites)
+    selection = f" by {first_of(first.selection, _NAMED_MAX)}" if first.selection else ""
+    if left_out == total and not missing and not first.base:
+        yield f"none of {plural(total, 'case')} was selected{selection}"
+    elif left_out:
+        notes.append(f"{left_out:,} of {plural(total, 'case')} left out{selection}")
 
 
 def _find_uncovered(parts: Sequence[_Part]) -> Iterator[str]:

@@ -220,6 +220,8 @@ def _fix(kind: str, param: str, request: CompletionRequest, key_fix: str) -> str
             f"{model} does not take this `responseFormat`: change it, or the jsonSchema, in {file},"
             " or use a model that does"
         )
+    if request.origin == "batch" and kind != "authentication":
+        return "to record live, leave out --batch"
     fixes = {
         "authentication": key_fix,
         "permission": f"the key may not use {model}: use another key, or {_other_model(request)}",

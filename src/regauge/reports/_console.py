@@ -100,6 +100,24 @@ def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
     return lines
 
 
+def failed_case_lines(
+    first_cases: Mapping[str, Sequence[str]], suites: Sequence[SuiteSummary]
+) -> list[StyledLine]:
+    """Lines on failed cases by prompt.
+
+    Args:
+        first_cases: The first ids by prompt.
+        suites: The suites of the run, for the number of failed cases.
+    """
+    lines: list[StyledLine] = []
+    for prompt, ids in first_cases.items():
+        count = sum(suite.failed for suite in suites if suite.prompt == prompt)
+        suffix = f" and {count - len(ids)} more" if count > len(ids) else ""
+        lines.append(StyledLine(printable(f"failed: {plural(count, 'case')} of {prompt}"), "bad"))
+        lines.append(StyledLine(printable(f"  {', '.join(ids)}{suffix}"), "quiet"))
+    return lines
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCase:
     """A case that failed.
@@ -299,17 +317,21 @@ def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[Styled
     return lines
 
 
-def recorded_lines(project: Project, line_counts: Mapping[str, int]) -> list[StyledLine]:
+def recorded_lines(
+    project: Project, line_counts: Mapping[str, int], *, of_shard: bool = False
+) -> list[StyledLine]:
     """Lines on changed recordings, and warnings about files too large for GitHub.
 
     Args:
         project: The project.
         line_counts: The number of changed lines by file.
+        of_shard: Whether the merge of shards is still to write the files.
     """
+    place = (
+        "for {}; regauge runs merge writes it" if of_shard else "in {}; commit it with the prompt"
+    )
     lines = [
-        StyledLine(
-            f"recorded: {plural(count, recorded_noun(path))} in {path}; commit it with the prompt"
-        )
+        StyledLine(f"recorded: {plural(count, recorded_noun(path))} {place.format(path)}")
         for path, count in line_counts.items()
     ]
     warnings = check_file_sizes(project, map(Path, line_counts)) if line_counts else ()

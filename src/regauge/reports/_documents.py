@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 
 from regauge.criteria import Criterion  # noqa: TC001 - pydantic reads it
 from regauge.datasets import SHARDS_MAX
@@ -350,14 +350,14 @@ class VerdictRow(_Document):
     actual: Any = None
     blocking: bool = True
     status_reason: str = ""
-    cost_usd: float | None = 0.0
-    spent_usd: float | None = 0.0
-    calls: int = 0
-    live_calls: int = 0
-    retries: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    latency_s: float | None = 0.0
+    cost_usd: NonNegativeFloat | None = 0.0
+    spent_usd: NonNegativeFloat | None = 0.0
+    calls: NonNegativeInt = 0
+    live_calls: NonNegativeInt = 0
+    retries: NonNegativeInt = 0
+    input_tokens: NonNegativeInt = 0
+    output_tokens: NonNegativeInt = 0
+    latency_s: NonNegativeFloat | None = 0.0
     labels: bool = False
     details: dict[str, Any] = {}
 
@@ -416,7 +416,7 @@ class TrialRow(_Document):
     split: str
     tags: list[str]
     model: str
-    trial: int
+    trial: NonNegativeInt
     request_digest: str
     case_outcome: Literal["passed", "failed", "unmeasured"]
     not_blocking: str = ""
@@ -430,11 +430,11 @@ class TrialRow(_Document):
     finish_reason: str | None
     response_model: str | None
     fingerprint: str | None
-    input_tokens: int
-    output_tokens: int
-    latency_s: float | None
-    cost_usd: float | None
-    attempts: int
+    input_tokens: NonNegativeInt
+    output_tokens: NonNegativeInt
+    latency_s: NonNegativeFloat | None
+    cost_usd: NonNegativeFloat | None
+    attempts: NonNegativeInt
     side: Literal["candidate", "base"] | None = None
 
 

@@ -155,7 +155,8 @@ def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str,
     """
     document = _parse(path, line, "row", number)
     try:
-        return TrialRow.model_validate(document), document
+        # Strict: counts are made from the JSON, where pydantic would turn "9" into 9.
+        return TrialRow.model_validate(document, strict=True), document
     except ValidationError as error:
         raise _not_a(path, number, "row", error) from error
 

@@ -222,8 +222,8 @@ class _JudgeCount:
             _add(self.spent_usd, verdict.get("spent_usd", 0.0))
         if verdict.get("calls"):
             self.counts["judgements"] += 1
-            self.counts.update({name: verdict[name] for name in _CALL_COUNTS})
-            _add(self.latencies_s, verdict["latency_s"])
+            self.counts.update({name: verdict.get(name, 0) for name in _CALL_COUNTS})
+            _add(self.latencies_s, verdict.get("latency_s", 0.0))
 
     def join(self, other: _JudgeCount) -> None:
         for name in _JUDGE_SUMS:
