@@ -17,6 +17,7 @@ from regauge.errors import Diagnostic
 from regauge.evidence import NO_TRIALS
 from regauge.gate._bar import (
     files_named_in,
+    files_of_callable,
     files_of_code,
     is_same_function,
     literals_in,
@@ -25,6 +26,7 @@ from regauge.gate._bar import (
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
+from regauge.project import PythonTarget
 from regauge.prompts import Semver
 from regauge.wording import first_of, plural
 
@@ -88,6 +90,22 @@ def edited_notes(base_commit: BaseCommit, code: Sequence[str]) -> Iterator[str]:
     if code:
         files = first_of(code, _EXAMPLES_MAX)
         yield f"the change also edits code or data of this gate or its workflow: {files}"
+
+
+def undeclared_notes(base_commit: BaseCommit, suites: Iterable[Eval]) -> Iterator[str]:
+    """Notes on changed files that Python targets use and that make no recording stale."""
+    for target in {suite.target.name: suite.target for suite in suites if suite.target}.values():
+        if not isinstance(target.settings, PythonTarget):
+            continue
+        declared = cast("Mapping[str, object]", target.identity["files"])
+        paths = [*map(target.root.joinpath, declared), *(prompt.path for prompt in target.prompts)]
+        modules = files_of_callable(base_commit, target.settings.callable)
+        used = (modules & base_commit.changed) | files_named_in(base_commit, modules)
+        if undeclared := sorted(used - {*map(base_commit.repository.inside, paths)}):
+            yield (
+                f"the target {target.name} uses {first_of(undeclared, _EXAMPLES_MAX)}, whose"
+                " change runs no case: name it in `files` of the target, with the target's modules"
+            )
 
 
 def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
