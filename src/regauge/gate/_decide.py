@@ -372,9 +372,10 @@ def _advisory_notes(
     counts: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for (name, _, side), case_trials in trials.items():
         for trial in case_trials if side == "candidate" else ():
-            for judged in trial.verdicts:
-                if not judged.blocking:
-                    counts[name, judged.judge, judged.status_reason][judged.verdict.outcome] += 1
+            for judged_verdict in trial.verdicts:
+                if not judged_verdict.blocking:
+                    key = (name, judged_verdict.judge, judged_verdict.status_reason)
+                    counts[key][judged_verdict.verdict.outcome] += 1
     for (name, judge, reason), outcomes in counts.items():
         if outcomes["fail"]:
             yield (
