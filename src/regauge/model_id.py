@@ -52,6 +52,8 @@ def parse_model_id(text: str, *, location: str = "") -> ModelId:
             fix = f"write {''.join(text.split())!r}, or the name that the provider lists"
             raise UsageError(f"{place}the model {text!r} has a space", fix=fix)
         name = text.strip(" :/") or "MODEL"
+        if text.strip() == f"{name}:":
+            raise UsageError(f"{place}{text!r} names no model", fix=f"write {name}:MODEL")
         raise UsageError(
             f"{place}{text!r} names no provider\n"
             f"  fix: write provider:model, such as openai:{name} or sim:clerk-1; a provider of your"

@@ -337,7 +337,7 @@ error: judge 'tone' names its model itself: local:fixed
     (judged.root / "fixtures" / "labels" / "tone.jsonl").unlink()
     assert fails("tone") == snapshot("""\
 error: fixtures/labels/tone.jsonl: no labels of judge 'tone'
-  fix: write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass", "author": ..., "reason": ...}
+  fix: regauge judges calibrate tone --from-run latest lists outputs to label; or write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass", "author": ..., "reason": ...}
 """)
 
 

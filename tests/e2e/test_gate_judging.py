@@ -393,6 +393,17 @@ def test_a_judge_that_was_advisory_on_the_base_is_no_lower_bar(calibrated: GateR
     calibrated.regauge("gate", "advisory", code=0)
 
 
+def test_a_gate_counts_what_an_advisory_judge_failed(calibrated: GateRepo):
+    calibrated.branch("advisory")
+    add_labels(calibrated)
+    calibrated.commit("Label more")
+    calibrated.branch("next", of="advisory")
+    release_without_definitions(calibrated)
+    output = calibrated.regauge("gate", "advisory", code=0)
+    assert "note: the judge house failed " in output
+    assert "trials of alert-severity, and is only advisory (its labels changed" in output
+
+
 def test_a_base_that_names_several_commits_is_an_error(calibrated: GateRepo):
     """In git a tag takes precedence over a branch of its name."""
     calibrated.branch("several", of="broken")

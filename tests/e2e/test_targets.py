@@ -749,6 +749,18 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
 
 
+def test_a_gate_names_files_of_a_target_whose_change_runs_no_case(repository: EvalProject) -> None:
+    """`files` stands for all modules, so a module that it omits makes no recording stale."""
+    repository.settings(provider=f'{TABLE}files = ["app/pipeline.py"]\n')
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    repository.write("app/words.py", "SEVERITY = {}\n")
+    accepted = repository.command("gate", "main")
+    assert accepted.returncode == 0
+    note = "the target app uses app/words.py, whose change runs no case: name it in `files`"
+    assert f"note: {note}" in accepted.stdout
+
+
 def test_a_gate_names_why_the_target_cannot_be_imported(repository: EvalProject) -> None:
     evals = repository.root / "evals" / "test_triage.py"
     golden = repository.root / "fixtures" / "golden" / "triage.jsonl"

@@ -54,6 +54,13 @@ def with_imports(base_commit: BaseCommit, names: Iterable[str]) -> frozenset[str
     return frozenset(files)
 
 
+def files_of_callable(base_commit: BaseCommit, name: str) -> frozenset[str]:
+    """Return the modules of a callable, as `module:function`, below the root or `src`."""
+    root = base_commit.project.root
+    files = _files_of_module(base_commit, name.partition(":")[0], root, root / "src")
+    return with_imports(base_commit, _files_of_project(base_commit, files))
+
+
 def files_named_in(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]:
     """Return the changed files, apart from code, that string literals of some files name.
 

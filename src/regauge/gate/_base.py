@@ -303,11 +303,13 @@ def compare_with_base(
         )
         or not _partners_of(case).isdisjoint(partners)
     )
+    has_changed = "changed" in states.values()
     notes = notes_of(
         suite,
         prompt,
         base_commit,
-        runs_base=match.baseline is None and not refusals and "changed" in states.values(),
+        has_changed=has_changed,
+        runs_base=match.baseline is None and not refusals and has_changed,
         differences=() if refusals else match.differences,
         edited=edited,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from regauge.gate._refusal import (
     refusal_of_bars,
     refusal_of_trials,
     shorten_list,
+    undeclared_notes,
 )
 from regauge.gate._result import (
     Bill,
@@ -47,10 +49,10 @@ if TYPE_CHECKING:
     from regauge.gate._decision_log import GatedChange
     from regauge.gate._result import CaseComparison
     from regauge.gate._run import GateProgress
-    from regauge.gate._types import GateOutcome, GatePolicy
+    from regauge.gate._types import GateOutcome, GatePolicy, Side
     from regauge.gate.baselines import Baseline
     from regauge.project import Project
-    from regauge.runner import EvalSession, PlannedCase
+    from regauge.runner import EvalSession, PlannedCase, Trial
 
 
 _LOG = "gate/decisions.jsonl"
@@ -131,7 +133,7 @@ def compare(
         notes += [refusal.note for refusal in refusals]
         notes += [f"this change lowers its own bar: {bar}" for bar in bars]
     code = edited_code(base_commit, evals) if prompt_changed else []
-    notes += edited_notes(base_commit, code)
+    notes += [*edited_notes(base_commit, code), *undeclared_notes(base_commit, evals)]
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -211,6 +213,7 @@ def decide(
     notes += [f"the base of {name}: {reason}" for name, reason in unavailable.items()]
     notes += session.progress.notes
     notes += _edited_case_notes(comparison, outcome)
+    notes += _advisory_notes(run.trials)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
         were = "was" if rejected_before == 1 else "were"
@@ -359,6 +362,25 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
             yield (
                 f"{len(names)} {fail} on the base, which passed before the edit, so nothing shows"
                 f" whether the prompt broke them: {', '.join(names)}"
+            )
+
+
+def _advisory_notes(
+    trials: Mapping[tuple[str, str, Side], Sequence[Trial]],
+) -> Iterator[str]:
+    """Notes on advisory judges that failed trials of the candidate."""
+    counts: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for (name, _, side), case_trials in trials.items():
+        for trial in case_trials if side == "candidate" else ():
+            for judged_verdict in trial.verdicts:
+                if not judged_verdict.blocking:
+                    key = (name, judged_verdict.judge, judged_verdict.status_reason)
+                    counts[key][judged_verdict.verdict.outcome] += 1
+    for (name, judge, reason), outcomes in counts.items():
+        if outcomes["fail"]:
+            yield (
+                f"the judge {judge} failed {outcomes['fail']} of {outcomes.total()} trials of"
+                f" {name}, and is only advisory ({reason})"
             )
 
 

@@ -17,6 +17,7 @@ from regauge.errors import Diagnostic
 from regauge.evidence import NO_TRIALS
 from regauge.gate._bar import (
     files_named_in,
+    files_of_callable,
     files_of_code,
     is_same_function,
     literals_in,
@@ -25,6 +26,7 @@ from regauge.gate._bar import (
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
+from regauge.project import PythonTarget
 from regauge.prompts import Semver
 from regauge.wording import first_of, plural
 
@@ -88,6 +90,25 @@ def edited_notes(base_commit: BaseCommit, code: Sequence[str]) -> Iterator[str]:
     if code:
         files = first_of(code, _EXAMPLES_MAX)
         yield f"the change also edits code or data of this gate or its workflow: {files}"
+
+
+def undeclared_notes(base_commit: BaseCommit, suites: Iterable[Eval]) -> Iterator[str]:
+    """Notes on changed files that Python targets use and that make no recording stale."""
+    for target in {suite.target.name: suite.target for suite in suites if suite.target}.values():
+        if not isinstance(target.settings, PythonTarget):
+            continue
+        file_digests = cast("Mapping[str, object]", target.identity["files"])
+        paths = [
+            *map(target.root.joinpath, file_digests),
+            *(prompt.path for prompt in target.prompts),
+        ]
+        modules = files_of_callable(base_commit, target.settings.callable)
+        changed_files = (modules & base_commit.changed) | files_named_in(base_commit, modules)
+        if undeclared := sorted(changed_files - {*map(base_commit.repository.inside, paths)}):
+            yield (
+                f"the target {target.name} uses {first_of(undeclared, _EXAMPLES_MAX)}, whose"
+                " change runs no case: name it in `files` of the target, with the target's modules"
+            )
 
 
 def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
@@ -590,6 +611,7 @@ def notes_of(
     prompt: Prompt | None,
     base_commit: BaseCommit,
     *,
+    has_changed: bool,
     runs_base: bool,
     differences: tuple[KeyDifference, ...],
     edited: Sequence[str],
@@ -598,6 +620,7 @@ def notes_of(
 
     Args:
         prompt: Base version of the prompt; None if it is new.
+        has_changed: Whether the request of any case changed, so that it runs.
         runs_base: Whether the base is run as well because no baseline has its pass rates.
         differences: Differences between the nearest baseline and the required one.
         edited: Cases with other inputs or expectations than on the base.
@@ -628,9 +651,14 @@ def notes_of(
         )
     if edited:
         subject = f"{len(edited)} cases have" if len(edited) > 1 else "1 case has"
+        effect = (
+            "base and candidate are compared on the new ones"
+            if has_changed
+            else "none of these runs, as the prompt is unchanged; pytest evals runs them"
+        )
         notes.append(
-            f"{subject} other inputs or expectations than on the base; base and candidate are"
-            f" compared on the new ones: {shorten_list(edited)}"
+            f"{subject} other inputs or expectations than on the base; {effect}:"
+            f" {shorten_list(edited)}"
         )
     return notes
 

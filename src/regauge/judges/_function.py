@@ -169,7 +169,9 @@ class _Function:
             first = str(error).strip().partition("\n")[0]
             return failed(f"assertion: {first or self.label}", code=self.label)
         case = f" on case {output.case.id!r}" if output.case else ""
-        text = f"{self.label} raised {type(error).__name__}{case}: {error}"
+        is_empty = output.text is not None and not output.text.strip()
+        place = f"{case} with an empty output" if is_empty else case
+        text = f"{self.label} raised {type(error).__name__}{place}: {error}"
         raise broken_judge(text, error, judge=self.label) from error
 
     def call_with(self, output: JudgedOutput) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 import traceback
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -154,8 +155,9 @@ def load_labels(judge: str, project: Project) -> Labels:
         source.add_error(
             None,
             f"no labels of judge {judge!r}",
-            'write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass",'
-            ' "author": ..., "reason": ...}' + _near(judge, project),
+            f"regauge judges calibrate {shlex.quote(judge)} --from-run latest lists outputs to"
+            ' label; or write one label a line: {"id": ..., "case": ..., "output": ...,'
+            ' "label": "pass", "author": ..., "reason": ...}' + _near(judge, project),
         )
         raise DatasetError(source.diagnostics) from None
     except OSError as error:

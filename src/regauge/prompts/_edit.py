@@ -475,8 +475,8 @@ def _next_version(prompt: Prompt, part: Part | None, released: Semver | None) ->
         version = prompt.version or Semver(0, 0, 0)
         return max(version, released or version).bump(part)
     if prompt.version is None:
-        fix = f"regauge bump {prompt.name} major starts it at 1.0.0"
-        raise UsageError(f"{prompt.path} states no version", fix=fix)
+        fix = f"regauge bump {prompt.name} major, which starts it at 1.0.0"
+        raise UsageError(f"{prompt.path} has no version", fix=fix)
     if released is not None and prompt.version < released:
         raise UsageError(
             f"{prompt.path} states version {prompt.version}, older than {released}, which is"

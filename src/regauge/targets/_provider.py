@@ -150,7 +150,8 @@ class TargetProvider:
         if other_files:
             self._note(
                 f"the target {self._target.name} reads {first_of(other_files, _NAMED_MAX)},"
-                f" {effect}; name prompts in `prompts` and other files in `files` of the target"
+                f" {effect}; name prompts in `prompts` and other files in `files`,"
+                " with the target's modules"
             )
 
     def _caller(self) -> Caller:

@@ -148,7 +148,7 @@ def test_a_judge_without_labels_is_told_how_to_write_some(project, write):
         load_labels("incident-tones", project)
     assert str(caught.value) == snapshot("""\
 fixtures/labels/incident-tones.jsonl: no labels of judge 'incident-tones'
-  fix: write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass", "author": ..., "reason": ...}
+  fix: regauge judges calibrate incident-tones --from-run latest lists outputs to label; or write one label a line: {"id": ..., "case": ..., "output": ..., "label": "pass", "author": ..., "reason": ...}
   or did you mean 'incident-tone'?\
 """)
 

@@ -177,6 +177,14 @@ def test_without_a_text_only_what_takes_no_text_is_called():
     assert judged(lambda completion: completion.text is None, None).outcome == "pass"
 
 
+def test_a_function_that_raises_on_an_empty_output_says_that_it_is_empty():
+    def last_line(output: str) -> bool:
+        return output.splitlines()[-1] == "Done."
+
+    with pytest.raises(JudgeError, match="case 'disk-full' with an empty output: list index"):
+        judged(last_line, "")
+
+
 def test_an_async_function_is_a_judge_of_its_own():
     judge = as_judge(awaited)
     assert isinstance(judge, AsyncFunctionJudge)

@@ -109,7 +109,7 @@ def test_an_empty_version_is_filled_in():
 
 
 def test_there_must_be_a_version_that_can_be_released():
-    with pytest.raises(UsageError, match="states no version"):
+    with pytest.raises(UsageError, match="has no version"):
         bumped(MESSAGES, None)
     text = f"version: 1.5.0\n{MESSAGES}"
     older = text.replace("1.5.0", "1.0.0").replace("Say", "Tell")

@@ -46,7 +46,7 @@ def test_errors_of_all_files_come_together(project):
     project.write("schema", f"responseFormat: json_schema\njsonSchema: {{type: objct}}\n{GOOD}")
     assert found(project) == snapshot("""\
 prompts/bare.prompt.yml:1: has no version
-  fix: regauge bump bare major starts it at 1.0.0
+  fix: regauge bump bare major, which starts it at 1.0.0
 prompts/broken.prompt.yml:1: not YAML: a `[` or `{` above is not closed, or has no value between its commas
   fix: close it, or remove it
 prompts/locked.prompt.yml: a second prompt named 'locked'; the other is prompts/judges/locked.prompt.yml

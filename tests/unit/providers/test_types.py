@@ -160,7 +160,12 @@ def test_a_model_id_with_a_space_says_so(text):
         parse_model_id(text, location="p.yml:3")
 
 
-@pytest.mark.parametrize("text", ["gpt-4o", "", ":", "openai:", ":gpt", "/x"])
+def test_a_model_id_without_a_model_says_so():
+    with pytest.raises(UsageError, match=r"p\.yml:3: 'openai:' names no model\n  fix: .*:MODEL"):
+        parse_model_id("openai:", location="p.yml:3")
+
+
+@pytest.mark.parametrize("text", ["gpt-4o", "", ":", ":gpt", "/x"])
 def test_a_model_id_without_a_provider_says_how_to_write_it(text):
     with pytest.raises(UsageError, match=r"p\.yml:3: .* names no provider") as caught:
         parse_model_id(text, location="p.yml:3")

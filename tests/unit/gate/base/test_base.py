@@ -307,8 +307,8 @@ def test_new_changed_and_removed_cases_are_told_apart(repo: Repo):
     assert [case.accepted for case in base.cases if case.case == "bob"] == [""]
     assert base.notes == (
         (
-            "1 case has other inputs or expectations than on the base; base and candidate are"
-            " compared on the new ones: ann"
+            "1 case has other inputs or expectations than on the base; none of these runs, as the"
+            " prompt is unchanged; pytest evals runs them: ann"
         ),
     )
 
