@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -65,6 +66,9 @@ _WORKERS = 2
 # Simulations of the gate take and free megabytes thousands of times: glibc shall keep them.
 _ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": f"{1 << 26}", "MALLOC_TRIM_THRESHOLD_": f"{1 << 28}"}
 _NUMBER = struct.Struct("!i")
+# Of Linux on most processors; the number asks the kernel for huge pages at once.
+_HUGE_PAGE = 1 << 21
+_MADV_COLLAPSE = 25
 # What runs once before the first command.
 _PROJECT = {
     "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["-p", "regauge", "--import-mode=importlib"]\n',
@@ -177,7 +181,9 @@ class Started:
     def send_signal(self, number: int) -> None:
         """Send a signal, if it has not ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may end in between.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it as a power cut would: it cannot tidy up."""
@@ -387,6 +393,25 @@ def _run_once() -> None:
     gc.collect()
 
 
+def _use_huge_pages() -> None:
+    """Have what was loaded in fewer pages: each fork copies a table of them, and its end frees it.
+
+    Where the kernel has none to give, or does not know them, all stays as it was.
+    """
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return
+    advise = ctypes.CDLL(None).madvise
+    for line in maps.read_text(encoding="utf-8").splitlines():
+        addresses, access, *file = line.split(maxsplit=5)
+        if access != "rw-p" or file[3:] not in ([], ["[heap]"]):
+            continue
+        begin, end = (int(address, 16) for address in addresses.split("-"))
+        begin, end = -(-begin // _HUGE_PAGE) * _HUGE_PAGE, end // _HUGE_PAGE * _HUGE_PAGE
+        for page in range(begin, end, _HUGE_PAGE):
+            advise(ctypes.c_void_p(page), ctypes.c_size_t(_HUGE_PAGE), _MADV_COLLAPSE)
+
+
 def _compile_patterns() -> None:
     """Compile the patterns that regauge compiles where it first needs them."""
     from regauge.lexicon import Lexicon
@@ -563,6 +588,7 @@ if __name__ == "__main__":
     atexit.register(_stop, left)
     _load()
     gc.freeze()
+    _use_huge_pages()
     with socket.socket(fileno=int(sys.argv[1])) as listening:
         asked = _next(listening)
     _become(*asked, left)

@@ -157,6 +157,8 @@ _SETTINGS: Final = {
     "submodule.recurse": "false",
 }
 _NETWORK: Final = frozenset({"fetch", "ls-remote", "push"})
+# It reads small files only.
+_SETTINGS_TIMEOUT_S: Final = 10
 # For missing objects of a partial clone. `file` and remote helpers start programs.
 _LAZY_PROTOCOLS: Final = ("http", "https", "ssh")
 
@@ -205,7 +207,7 @@ def run_git(
         raise GitError(f"{directory} is not in a git repository", fix=fix)
     environ = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     environ |= _FIXED
-    listing = _list_settings(top, frozenset(environ.items()), _settings_mtimes(top), timeout_s)
+    listing = _list_settings(top, frozenset(environ.items()), _settings_mtimes(top))
     if listing.returncode != 0:
         return listing
     environ = add_settings(environ, override_programs(parse_settings(listing.stdout)))
@@ -239,7 +241,7 @@ def _settings_mtimes(top: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _list_settings(
-    top: Path, environ: frozenset[tuple[str, str]], mtimes: tuple[int, ...], timeout_s: float
+    top: Path, environ: frozenset[tuple[str, str]], mtimes: tuple[int, ...]
 ) -> subprocess.CompletedProcess[bytes]:
     """List the settings of a repository, which starts no program.
 
@@ -247,11 +249,26 @@ def _list_settings(
         top: The repository.
         environ: All environment variables.
         mtimes: Modification times of the repository's own settings, as a cache key.
-        timeout_s: Seconds for the command.
     """
     del mtimes
     words = ("config", "--list", "--show-scope", "-z")
-    return _run(top, *words, environ=dict(environ), timeout_s=timeout_s)
+    return _run(top, *words, environ=dict(environ), timeout_s=_SETTINGS_TIMEOUT_S)
+
+
+def top_level(start: Path) -> Path:
+    """The top of the work tree that git finds from a directory that holds `.git`.
+
+    Raises:
+        GitError: git is not installed, or refuses the repository.
+    """
+    return _top_level(start, frozenset(os.environ.items()), _settings_mtimes(start))
+
+
+@lru_cache(maxsize=8)
+def _top_level(start: Path, environ: frozenset[tuple[str, str]], mtimes: tuple[int, ...]) -> Path:
+    del environ, mtimes  # the cache key
+    output = git(start, "rev-parse", "--show-toplevel")
+    return Path(os.fsdecode(output.removesuffix(b"\n"))).resolve()
 
 
 def work_tree(directory: Path) -> Path | None:

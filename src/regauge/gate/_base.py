@@ -35,7 +35,7 @@ from regauge.gate._refusal import (
     refusals_of,
 )
 from regauge.gate._types import GateCase
-from regauge.gate.baselines import AnchorTrials, baseline_path, key_of, load_baseline, older_names
+from regauge.gate.baselines import AnchorTrials, baseline_path, key_of, load_baseline
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -436,7 +436,9 @@ def _with_current_dataset_name(
     renamed = baseline.with_dataset(
         base_commit.dataset_name(suite.dataset, prompt=baseline.prompt), now
     )
-    for older in older_names(base_commit.project, suite.dataset.path):
+    if renamed.has_dataset(now):
+        return renamed
+    for older in base_commit.older_names(suite.dataset.path):
         renamed = renamed.with_dataset(older, now)
     return renamed
 
@@ -525,11 +527,9 @@ def committed_baselines(
     baselines = [
         baseline for name in dict.fromkeys((head.name, prompt.name)) for baseline in read(name)
     ]
-    if not baselines:
+    if not baselines and base_commit.has_baselines():
         baselines = [
-            baseline
-            for name in older_names(base_commit.project, head.path)
-            for baseline in read(name)
+            baseline for name in base_commit.older_names(head.path) for baseline in read(name)
         ]
     return baselines
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
 from regauge.errors import GitError, PromptError, ProviderError
-from regauge.gate.baselines import parse_baseline
+from regauge.gate.baselines import older_names, parse_baseline
 from regauge.git import git
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, Settings
 from regauge.prompts import (
@@ -144,6 +144,32 @@ class BaseCommit:
     _baselines: dict[bytes, Baseline] = field(
         default_factory=dict[bytes, "Baseline"], init=False, repr=False, compare=False
     )
+    # To follow a file through a long history takes git seconds.
+    _older_names: dict[Path, list[str]] = field(
+        default_factory=dict[Path, list[str]], init=False, repr=False, compare=False
+    )
+
+    def prefetch(self) -> None:
+        """Read what every comparison needs with two processes, not one for each file."""
+        project = self.project
+        files = (
+            project.pyproject,
+            project.prompts_dir / LOCK_NAME,
+            *prompt_files(project.prompts_dir),
+        )
+        self.repository.prefetch(
+            self.commit,
+            paths=[self.path_of(path) for path in files],
+            directories=map(
+                self.repository.inside,
+                (
+                    project.root / "evals",
+                    project.prompts_dir,
+                    project.golden_dir,
+                    project.fixtures_dir / "baselines",
+                ),
+            ),
+        )
 
     @cached_property
     def uncommitted(self) -> frozenset[str]:
@@ -216,6 +242,18 @@ class BaseCommit:
         if baseline is None:
             baseline = self._baselines[data] = parse_baseline(data, place=place)
         return baseline
+
+    def has_baselines(self) -> bool:
+        """Return whether a baseline is committed in the base version or at the tip of `ref`."""
+        directory = self.repository.inside(self.project.fixtures_dir / "baselines")
+        commits = dict.fromkeys((self.tip, self.commit))
+        return any(self.repository.files(commit, directory) for commit in commits)
+
+    def older_names(self, path: Path) -> list[str]:
+        """The earlier names of a file in git that are free now, newest first."""
+        if path not in self._older_names:
+            self._older_names[path] = older_names(self.project, path)
+        return self._older_names[path]
 
     def prompt(self, head: Prompt) -> Prompt | None:
         """The base version of a prompt, under its older name if it was renamed; None if new.
@@ -419,13 +457,17 @@ def find_base(project: Project, ref: str) -> BaseCommit:
             shallow clone.
     """
     repository = Repository.open(project.root)
-    if not repository.has_commits():
+    try:
+        tip = _tip(repository, ref)
+        commit = repository.merge_base(ref, tip=tip)
+    except GitError as error:
+        if repository.has_commits():
+            raise
         message = f"nothing is committed in {repository.top}, so there is nothing to compare with"
-        raise GitError(message, fix="commit the prompts as they are on main, then compare")
-    tip = _tip(repository, ref)
-    commit = repository.merge_base(ref)
+        fix = "commit the prompts as they are on main, then compare"
+        raise GitError(message, fix=fix) from error
     changed, renamed = repository.changed(commit)
-    return BaseCommit(
+    base_commit = BaseCommit(
         project=project,
         repository=repository,
         ref=ref,
@@ -435,11 +477,13 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         renamed=renamed,
         dirty=repository.is_dirty(),
     )
+    base_commit.prefetch()
+    return base_commit
 
 
 def _tip(repository: Repository, ref: str) -> str:
     namesakes = repository.refs_named(re.split(r"[~^]", ref, maxsplit=1)[0])
-    if len({*namesakes.values()}) > 1:
+    if len(namesakes) > 1 and len({*map(repository.commit, namesakes)}) > 1:
         fix = " or ".join(f"regauge gate {name}" for name in namesakes)
         raise GitError(
             f"{ref!r} names several commits: {', '.join(namesakes)}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import Diagnostic, PromptError
-from regauge.gate.baselines import BaselineError, baseline_path, load_baseline, older_names
+from regauge.gate.baselines import BaselineError, baseline_path, load_baseline
 from regauge.prompts import load_prompt, prompt_files, prompt_name
 
 if TYPE_CHECKING:
@@ -293,6 +293,8 @@ def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[t
         baseline_names |= {
             (baseline.prompt, stored_baseline.key.dataset) for stored_baseline in baseline.baselines
         }
+    if not baseline_names:
+        return ()
     return sorted(
         baseline_names
         - {name for suite in suites for name in _names_of(base_commit, suite, baseline_names)}
@@ -307,11 +309,11 @@ def _names_of(
     if names in baseline_names:
         return {names}
     before = base_commit.prompt_name(suite.prompt)
-    prompts = {names[0], before, *older_names(base_commit.project, suite.prompt.path)}
+    prompts = {names[0], before, *base_commit.older_names(suite.prompt.path)}
     datasets = {
         names[1],
         base_commit.dataset_name(suite.dataset, prompt=before),
-        *older_names(base_commit.project, suite.dataset.path),
+        *base_commit.older_names(suite.dataset.path),
     }
     return {*product(prompts, datasets)}
 

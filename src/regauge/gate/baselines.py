@@ -318,7 +318,7 @@ class Baseline:
 
     def with_dataset(self, before: str, now: str) -> Baseline:
         """The baseline after a dataset was renamed; unchanged if it has the new name already."""
-        if any(baseline.key.dataset == now for baseline in self._all_baselines()):
+        if self.has_dataset(now):
             return self
 
         def rename(baseline: StoredBaseline) -> StoredBaseline:
@@ -334,6 +334,10 @@ class Baseline:
                 replace(anchor, baseline=rename(anchor.baseline)) for anchor in self.anchors
             ),
         )
+
+    def has_dataset(self, name: str) -> bool:
+        """Return whether any of the baselines is of a dataset."""
+        return any(baseline.key.dataset == name for baseline in self._all_baselines())
 
     def _all_baselines(self) -> Iterable[StoredBaseline]:
         yield from self.baselines

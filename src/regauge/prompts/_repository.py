@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
-from regauge.git import git, work_tree
+from regauge.git import git, top_level, work_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,12 +64,11 @@ class Repository:
         if start is None:
             return None
         try:
-            toplevel = git(start, "rev-parse", "--show-toplevel")
+            top = top_level(start)
         except GitError as error:
             if "not a git repository" in str(error) or "must be run in a work tree" in str(error):
                 return None
             raise
-        top = Path(os.fsdecode(toplevel.removesuffix(b"\n"))).resolve()
         if not start.is_relative_to(top):
             raise GitError(
                 f"{start / '.git'} names another work tree: {top}\n"
@@ -121,11 +120,11 @@ class Repository:
         places = places or ("refs/heads", "refs/remotes", "refs/tags")
         return self._text("for-each-ref", "--format=%(refname:short)", *places).split()
 
-    def refs_named(self, name: str) -> dict[str, str]:
-        """The commits of all branches and tags with a name, by full name."""
+    def refs_named(self, name: str) -> list[str]:
+        """The full names of all branches and tags with a name."""
         places = [f"refs/{kind}/{name}" for kind in ("heads", "remotes", "tags")]
         lines = self._text("for-each-ref", "--format=%(refname)", *places).splitlines()
-        return {place: self.commit(place) for place in places if place in lines}
+        return [place for place in places if place in lines]
 
     def remotes(self) -> list[str]:
         """The names of the remotes."""
@@ -168,9 +167,29 @@ class Repository:
         if place in self._contents:
             return self._contents[place]
         (data,) = self.read_all([place])
+        self._keep(place, data)
+        return data
+
+    def _keep(self, place: tuple[str, str], data: bytes | None) -> None:
         if data is None or len(data) <= _CACHED_MAX:
             self._contents[place] = data
-        return data
+
+    def prefetch(self, commit: str, *, paths: Iterable[str], directories: Iterable[str]) -> None:
+        """Read files, and the listings of directories, that `read` and `files` then return.
+
+        Args:
+            commit: The full hash.
+            paths: Of the files, from the top of the repository.
+            directories: From the top of the repository.
+        """
+        places = [(commit, path) for path in paths]
+        for place, data in zip(places, self.read_all(places), strict=True):
+            self._keep(place, data)
+        directories = [*directories]
+        names = self._list_tree(commit, *directories)
+        for directory in directories:
+            prefix = "" if directory == "." else f"{directory}/"
+            self._listings[commit, directory] = tuple(n for n in names if n.startswith(prefix))
 
     def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
         """Read files in commits with one process; None for each missing one.
@@ -179,6 +198,8 @@ class Repository:
             places: Pairs of commit and path.
         """
         places = list(places)
+        if not places:
+            return []
         contents: list[bytes | None] = []
         # The protocol is line by line, so a path with a line break cannot be requested.
         object_names = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
@@ -216,10 +237,13 @@ class Repository:
         return self._log("--", *paths)
 
     def _log(self, *arguments: str) -> list[Commit]:
-        if not self.has_commits():
-            return []
         output = ("--name-only", "-z", "--format=%x01%H%x02%aI%x02%s")
-        text = self._text("log", "--no-ext-diff", "--no-textconv", *output, *arguments)
+        try:
+            text = self._text("log", "--no-ext-diff", "--no-textconv", *output, *arguments)
+        except GitError:
+            if self.has_commits():
+                raise
+            return []
         commits: list[Commit] = []
         for record in text.split("\x01")[1:]:
             head, _, names = record.partition("\0")
@@ -228,19 +252,24 @@ class Repository:
             commits.append(Commit(hash=commit, date=date, subject=subject, path=name))
         return commits
 
-    def merge_base(self, ref: str) -> str:
+    def merge_base(self, ref: str, *, tip: str = "") -> str:
         """The merge base of HEAD and a branch, tag or hash.
+
+        Args:
+            ref: The branch, tag or hash.
+            tip: The full hash of its commit, if it is known.
 
         Raises:
             GitError: There is no such commit, nothing is committed yet, or this clone has no
                 common commit.
         """
-        other = self.commit(ref)
-        if not self.has_commits():
-            raise GitError("nothing is committed yet, so there is nothing to compare with")
+        other = tip or self.commit(ref)
         try:
             return self._text("merge-base", "HEAD", other).strip()
         except GitError as error:
+            if not self.has_commits():
+                message = "nothing is committed yet, so there is nothing to compare with"
+                raise GitError(message) from error
             hint = self._shallow_hint() or "  fix: compare with a branch that this one came from"
             raise GitError(f"HEAD and {ref!r} have no commit in common\n{hint}") from error
 
@@ -253,9 +282,13 @@ class Repository:
         """
         place = commit, directory
         if place not in self._listings:
-            text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", f"{directory}/")
-            self._listings[place] = tuple(sorted(name for name in text.split("\0") if name))
+            self._listings[place] = self._list_tree(commit, directory)
         return [*self._listings[place]]
+
+    def _list_tree(self, commit: str, *directories: str) -> tuple[str, ...]:
+        places = (f"{directory}/" for directory in directories)
+        text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", *places)
+        return tuple(sorted(name for name in text.split("\0") if name))
 
     def read_files(self, commit: str, directory: str, suffix: str) -> dict[str, bytes]:
         """Read all files with a suffix in a directory of a commit, by path."""

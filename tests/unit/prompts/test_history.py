@@ -89,6 +89,26 @@ def test_every_version_is_listed_with_its_first_commit(project, greet):
     assert [r.digest for r in without_git] == [r.digest for r in records]
 
 
+def test_what_is_prefetched_is_read_as_ever_and_starts_no_further_process(
+    project, greet, tmp_path, monkeypatch
+):
+    names = ("prompts/greet.prompt.yml", "prompts/prompts.lock", "prompts/none.yml")
+    directories = ("prompts", "evals", ".")
+    alone, repository = Repository.open(project.root), Repository.open(project.root)
+    commit = alone.commit("HEAD")
+    repository.prefetch(commit, paths=names, directories=directories)
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("GIT_TRACE2_EVENT", str(trace))
+    contents = [repository.read(commit, name) for name in names]
+    listings = [repository.files(commit, directory) for directory in directories]
+    assert not trace.exists()
+    assert contents == [alone.read(commit, name) for name in names]
+    assert listings == [alone.files(commit, directory) for directory in directories]
+    assert trace.exists()
+    assert contents[2] is None
+    assert listings == [[*names[:2]], [], [*names[:2]]]
+
+
 def test_a_version_that_no_commit_has_is_an_error(project, greet):
     with pytest.raises(
         GitError, match=r"no commit has version 3\.0\.0 .*there are: 1\.1\.0, 1\.0\.0"
