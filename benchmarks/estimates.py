@@ -170,7 +170,8 @@ def _of_record(document: Mapping[str, Any]) -> Spending:
 
 _UNITS: Final = {"": 1, "k": 1e3, "M": 1e6}
 _NEEDS: Final = re.compile(
-    r"^  (?:about )?(\d+) (?:completions?|calls?) of .*?: about ([\d.]+)([kM]?) tokens, \$([\d.]+)$",
+    r"^  (?:about )?(\d+) (?:completions?|calls?) of .*?:"
+    r" about ([\d.]+)([kM]?) tokens, \$([\d.]+)$",
     re.MULTILINE,
 )
 
