@@ -83,7 +83,6 @@ class Bench(Protocol):
 
         The result of an unmeasured trial is its exception.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
