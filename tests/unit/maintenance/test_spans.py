@@ -53,6 +53,7 @@ SPANS: list[tuple[dict[str, Any], object]] = [
     ({"attributes": {}}, None),
     ({"attributes": {"gen_ai.input.messages": [{"role": "system", "content": "x"}]}}, None),
     ({"attributes": {"gen_ai.input.messages": SENT}}, (HELLO, "", "")),
+    ({"attributes": [{"key": "gen_ai.input.messages", "value": SENT}]}, (HELLO, "", "")),
     (
         {"attributes": {"gen_ai.input.messages": SENT, "gen_ai.response.model": "m-2"}},
         (HELLO, "", "m-2"),

@@ -60,7 +60,7 @@ def test_an_expectation_has_the_values_that_all_outputs_share(
     ],
 )
 def test_an_expectation_guards_if_no_output_of_the_mutant_meets_it(
-    expected: JSON, outputs: list[str], differs: bool
+    expected: JSON, outputs: list[str], *, differs: bool
 ):
     assert _differs(expected, views(outputs)) is differs
 
