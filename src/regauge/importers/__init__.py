@@ -80,6 +80,7 @@ class Importer(Protocol):
             root: The project's root. Code of the source below it is referred to where it is.
             name: The stem of the names of written files; by default from the path.
         """
+        ...
 
 
 def importer_names() -> list[str]:

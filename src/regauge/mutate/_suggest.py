@@ -109,6 +109,7 @@ class DraftRunner(Protocol):
 
     async def __call__(self, draft: Draft, trials: int = 1) -> DraftTrials:
         """Run the first trials of a draft; an invalid draft is a UsageError."""
+        ...
 
 
 class DraftProposer(Protocol):
@@ -118,6 +119,7 @@ class DraftProposer(Protocol):
         self, problem: UnguardedInstruction, run_draft: DraftRunner
     ) -> AsyncGenerator[Draft, None]:
         """Yield the drafts, likeliest first; each is tested before the next one is made."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

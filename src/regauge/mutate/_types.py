@@ -83,6 +83,7 @@ class Bench(Protocol):
 
         The result of an unmeasured trial is its exception.
         """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

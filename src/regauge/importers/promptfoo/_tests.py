@@ -405,7 +405,7 @@ def _csv_tests(
     """The tests of a CSV file, with a column for each variable, `__expected` and others."""
     csv.field_size_limit(16 * 1024 * 1024)
     reader = csv.reader(io.StringIO(text, newline=""))
-    header = next(reader, [])
+    header = next(reader, list[str]())
     line = reader.line_num + 1
     for row in reader:
         place, line = SourcePlace(path=name, line=line), reader.line_num + 1
