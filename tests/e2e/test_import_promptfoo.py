@@ -103,6 +103,15 @@ def test_a_second_import_overwrites_nothing(place: Place):
     assert (place.root / "IMPORT-shop-2.md").is_file()
 
 
+def test_of_many_files_that_exist_five_are_named(place: Place):
+    place.write("promptfooconfig.yaml", config(prompts=["One {{q}}", "Two {{q}}", "Three {{q}}"]))
+    place.regauge("import", "promptfoo", ".")
+    out = place.regauge("import", "promptfoo", ".", code=2)
+    names = out.partition("files exist: ")[2].partition("\n")[0]
+    assert names.count(", ") == 4
+    assert names.endswith(" and 2 more")
+
+
 DATA = Path(__file__).parents[1] / "data/promptfoo"
 
 

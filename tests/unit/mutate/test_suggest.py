@@ -180,6 +180,15 @@ def test_a_draft_repeats_no_case():
     assert not bench.drawn
 
 
+@pytest.mark.parametrize(
+    ("passes", "reason"),
+    [(True, "without the text 1 of 1 pass"), (False, "the prompt fails 1 of 1")],
+)
+def test_the_reason_of_a_search_without_a_case_is_that_of_its_draft(*, passes: bool, reason: str):
+    found = search(Scripted(lambda *_: passes, []), Drafts("sda"))
+    assert (found.status, found.draft, found.reason) == ("none", None, reason)
+
+
 def test_a_draft_that_cannot_run_is_passed_over():
     bench = Scripted(as_wanted, [])
     drafts = Drafts("sda", "sdb")

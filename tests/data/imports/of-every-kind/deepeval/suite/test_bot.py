@@ -13,3 +13,4 @@ third.add_goldens_from_json_file(path_of("x"))
 def test_bot(golden):
     case = LLMTestCase(input=golden.input, actual_output="x")
     metrics.ToolCorrectnessMetric(threshold=0.5).measure(case)
+    metrics.GEval(threshold=limit(), name="Tone", criteria="It is polite.").measure(case)
