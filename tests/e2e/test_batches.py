@@ -318,6 +318,9 @@ def test_batches_are_found_again_where_their_state_is_gone(
     again = batched.command("record", "--batch")
     assert again.returncode == (3 if running else 0)
     assert len(provider.batches) == 1
+    if running and api in {"anthropic", "inline"}:
+        # A batch of another machine may hold the calls, so these are not submitted again.
+        assert not [*(batched.root / ".regauge/batches").glob("*.jsonl")]
     provider.faults.running = False
     assert batched.command("record", "--collect").returncode == 0
     assert len(batched.recordings()) == 5

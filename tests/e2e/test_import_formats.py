@@ -809,9 +809,10 @@ def test_a_log_that_cannot_be_read_is_refused(
     assert place.files() == ["a.eval"]
 
 
-def test_a_damaged_log_in_zstandard_is_refused(place: Place):
+@pytest.mark.parametrize("start", [60, 200])
+def test_a_damaged_log_in_zstandard_is_refused(place: Place, start: int):
     data = bytearray((DATA / "inspect/capitals.eval").read_bytes())
-    data[60:5000] = bytes(4940)
+    data[start:5000] = bytes(5000 - start)
     (place.root / "a.eval").write_bytes(data)
     assert "a.eval is damaged" in place.regauge("import", "inspect", "a.eval", code=2)
 
@@ -825,6 +826,8 @@ def test_a_damaged_log_in_zstandard_is_refused(place: Place):
         ("deepeval", "a.json", '[{"input": "a"},', "a.json:1: not JSON"),
         ("deepeval", "a.json", '[{"question": "a"}]', "a.json has no golden with `input`"),
         ("deepeval", "a.csv", "input,expected_output\na,b,c\n", "a.csv:2: the row has more cells"),
+        ("deepeval", "a.csv", 'input\n"b', "a.csv:1: not CSV: unexpected end of data"),
+        ("deepeval", "a.json", '[{"scenario": "s"}]', "a.json:1: a conversation: write `turns`"),
         ("deepeval", "a.py", "def f(:\n", "a.py:1: not Python"),
         ("deepeval", "a.py", "(" * 5000, "a.py:1: not Python"),
         ("deepeval", "a.txt", "input", "a.txt is no JSON, JSON Lines, CSV or Python file"),

@@ -103,6 +103,15 @@ def test_a_second_import_overwrites_nothing(place: Place):
     assert (place.root / "IMPORT-shop-2.md").is_file()
 
 
+def test_of_many_files_that_exist_five_are_named(place: Place):
+    place.write("promptfooconfig.yaml", config(prompts=["One {{q}}", "Two {{q}}", "Three {{q}}"]))
+    place.regauge("import", "promptfoo", ".")
+    out = place.regauge("import", "promptfoo", ".", code=2)
+    names = out.partition("files exist: ")[2].partition("\n")[0]
+    assert names.count(", ") == 4
+    assert names.endswith(" and 2 more")
+
+
 DATA = Path(__file__).parents[1] / "data/promptfoo"
 
 
@@ -177,6 +186,7 @@ def checks_of(here: Here, *assertions: object, **keys: object) -> list[Any]:
         ({"promptfooconfig.yaml": "tests:\n  - 1\n"}, "there is no test to import"),
         ({"a/promptfooconfig.yaml": "description: later"}, "a/promptfooconfig.yaml has no prompts, providers or tests"),
         ({"promptfooconfig.yaml": "prompts: 1\n---\ntests: 2\n"}, "a second document starts here"),
+        ({"pyproject.toml": 'tool = {regauge = {model = "x:y"}}\n', "promptfooconfig.yaml": config(providers=["groq:m"])}, "tables cannot be added at its end"),
     ],
 )  # fmt: skip
 def test_a_directory_that_cannot_be_imported_is_refused_and_nothing_is_written(
@@ -199,11 +209,16 @@ def test_what_does_not_exist_or_is_no_configuration_is_refused(here: Here):
     assert "nowhere.yaml does not exist" in here.run("nowhere.yaml", code=2)
     here.write("compose.yaml", "services: {}\n")
     assert "is no configuration of promptfoo" in here.run("compose.yaml", code=2)
+    (here.root / "link.yaml").symlink_to("compose.yaml")
+    assert "link.yaml is a link, which is not followed" in here.run("link.yaml", code=2)
+    here.write("own.mjs", "export default {}")
+    assert "own.mjs is code, which is not run" in here.run("own.mjs", code=2)
 
 
 def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):
     (here.root.parent / "secret.txt").write_text("TOP", encoding="utf-8")
     (here.root / "link.txt").symlink_to(here.root.parent / "secret.txt")
+    (here.root / "promptfooconfig.link.yaml").symlink_to("promptfooconfig.yaml")
     names = ["../secret.txt", "link.txt", "/etc/hostname", "C:\\secret.txt", "~/secret.txt"]
     tests = [
         {"vars": {"q": f"file://{name}"}, "assert": [{"type": "contains", "value": "x"}]}
@@ -218,6 +233,16 @@ def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):
     assert report.count("is outside of the repository") == 4
     assert "leads over a link, which is not followed" in report
     assert all("TOP" not in here.read(path) for path in here.files() if path != "link.txt")
+    assert "promptfooconfig.link" not in report
+
+
+def test_code_of_another_project_is_named_and_not_copied(here: Here):
+    here.write("../other/check.js", "module.exports = () => true")
+    tests = [{"vars": {"q": "a"}, "assert": [{"type": "javascript", "value": "file://check.js"}]}]
+    here.write("../other/promptfooconfig.yaml", config(tests=tests, providers=["exec:cat"]))
+    here.run("../other")
+    assert here.read("IMPORT.md").count("its code is outside of this project; run the import") == 2
+    assert not any(path.endswith(".js") for path in here.files())
 
 
 def test_a_value_that_is_no_path_or_pattern_is_named(here: Here):
@@ -225,6 +250,7 @@ def test_a_value_that_is_no_path_or_pattern_is_named(here: Here):
         "file://notes.txt\n**Bold** and [more\n" + "long " * 900,
         "file://**a/b**.txt",
         "file://[a",
+        "file://a\0b",
     ]
     tests = [{"vars": {"q": text}} for text in texts]
     here.write("x/by.txt", "found")
@@ -232,6 +258,23 @@ def test_a_value_that_is_no_path_or_pattern_is_named(here: Here):
     here.run(".")
     assert [case["inputs"] for case in here.cases()] == [{"q": "kept"}]
     assert max(map(len, here.read("IMPORT.md").splitlines())) < 500
+
+
+def test_lists_that_make_too_many_tests_are_not_expanded(here: Here):
+    many = [f"v{number}" for number in range(150)]
+    tests = [{"vars": {"q": many, "a": many}}, {"vars": {"q": many[:2], "a": many[:3]}}]
+    here.write("promptfooconfig.yaml", config(tests=tests))
+    here.run(".")
+    assert len(here.cases()) == 6
+    assert "its lists make 22,500 tests, of 20,000 in all" in here.read("IMPORT.md")
+
+
+def test_a_prompt_that_is_no_prompt_file_is_named_and_not_written(here: Here):
+    providers = [{"id": "openai:gpt-4o", "config": {"temperature": [1]}}]
+    here.write("promptfooconfig.yaml", config(providers=providers))
+    here.run(".")
+    assert "the prompt shop is not written: " in here.read("IMPORT.md")
+    assert not here.files() & {"prompts/shop.prompt.yml", "evals/test_shop.py"}
 
 
 def test_a_key_of_a_test_that_is_not_read_is_named(here: Here):
@@ -887,6 +930,38 @@ def test_existing_settings_stay_and_get_tables(here: Here):
     assert (
         tomllib.loads(text)["tool"]["regauge"]["providers"]["groq"]["api_key_env"] == "GROQ_API_KEY"
     )
+
+
+def test_a_table_that_exists_stays_and_one_with_another_content_is_refused(here: Here):
+    table = '[tool.regauge.providers.groq]\nbase_url = "https://api.groq.com/openai/v1"\n'
+    same = f'[tool.regauge]\nmodel = "groq:m"\n{table}api_key_env = "GROQ_API_KEY"\n'
+    here.write("pyproject.toml", same)
+    grade = [{"vars": {"q": "a"}, "assert": [{"type": "llm-rubric", "value": "x"}]}]
+    here.write("promptfooconfig.yaml", config(providers=["groq:llama-x"], tests=grade))
+    here.run(".")
+    assert here.read("pyproject.toml").startswith(same)
+    assert here.read("pyproject.toml").count("groq.com") == 1
+    assert "set judge_model in [tool.regauge]: LLM judges need a model" in here.read("IMPORT.md")
+    here.write("pyproject.toml", table)
+    out = here.run(".", "--name", "again", code=2)
+    assert "[tool.regauge.providers.groq] exists with another content" in out
+    assert not any("again" in path for path in here.files())
+
+
+def test_an_import_as_json_lists_files_counts_and_notes(here: Here):
+    here.write("promptfooconfig.yaml", config(tests=["file://tests.py", {"vars": {"q": "1"}}]))
+    assert "-o needs --check" in here.run(".", "-o", "x", code=2)
+    document = json.loads(here.run(".", "--json", "--check", code=1))
+    assert document["written"] == []
+    written = json.loads(here.run(".", "--json"))
+    assert set(written.pop("written")) == here.files() - {"promptfooconfig.yaml"}
+    assert written == {key: value for key, value in document.items() if key != "written"}
+    notes = written.pop("notes")
+    assert written == {
+        "format": "promptfoo", "evals": 1, "cases": 1, "assertions": 0, "unmeasured": 0,
+    }  # fmt: skip
+    assert [note["kind"] for note in notes] == ["manual", "manual"]
+    assert (notes[0]["place"], notes[0]["text"][:9]) == ("promptfooconfig.yaml:6", "tests are")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in DATA.iterdir() if path.is_dir()))

@@ -196,7 +196,8 @@ def test_a_failed_case_joins_another_prompts_dataset_with_its_answer(place: Plac
     other = (place.root / PROMPT).read_text()
     place.write("prompts/whisper.prompt.yml", other)
     out = place.regauge(
-        "new", "case", "whisper", "one", "--from-run", "latest", "--expected-from-output"
+        *("new", "case", "whisper", "one", "--from-run", "latest", "--expected-from-output"),
+        *("--tier", "critical"),
     )
     assert "added one to fixtures/golden/whisper.jsonl:1" in out
     [case] = cases(place, "fixtures/golden/whisper.jsonl")
@@ -204,16 +205,27 @@ def test_a_failed_case_joins_another_prompts_dataset_with_its_answer(place: Plac
     assert list(case["expected"]) == ["severity"]
     assert case["expected"] != {"severity": "x"}
     assert str(case["note"]).startswith("failed in run ")
+    assert case["tier"] == "critical"
 
 
-def test_a_case_that_was_since_removed_comes_back_from_git(place: Place):
+def test_a_case_that_was_since_removed_comes_back_whole_from_git(place: Place):
+    case = cases(place)[0] | {
+        "checks": ["no_comma", {"contains": "x"}],
+        "pass_at": 0.9,
+        "tags": ["disk", "night"],
+        "tier": "critical",
+        "source": "ticket 7",
+        "licence": "MIT",
+    }
+    place.write(GOLDEN, json.dumps(case))
     git(place, "add", "-A")
     git(place, "commit", "-q", "-m", "one")
     place.evals("-p", "no:cacheprovider", code=1)
     place.write(GOLDEN, '{"id": "two", "inputs": {"text": "info: nothing"}}\n')
-    place.regauge("new", "case", "shout", "one", "--from-run", "latest", "--tier", "critical")
-    assert [case["id"] for case in cases(place)] == ["two", "one"]
-    assert cases(place)[1]["tier"] == "critical"
+    place.regauge("new", "case", "shout", "one", "--from-run", "latest")
+    _, added = cases(place)
+    assert str(added.pop("note")).startswith("failed in run ")
+    assert added == case
 
 
 def test_a_case_that_changed_without_a_commit_is_not_guessed_at(place: Place):

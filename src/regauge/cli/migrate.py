@@ -24,7 +24,7 @@ from regauge.cli._proposals import ProposalBranch
 from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.cli.gate import run_gate
 from regauge.cli.refine import refine_for_model
-from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.errors import UsageError
 from regauge.git import commit_files
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.markdown import escape_markdown
@@ -411,16 +411,8 @@ def _migrated_files(
 
 
 def _write(files: Mapping[Path, bytes]) -> None:
-    """Write all files, or none of them."""
-    before = {path: path.read_bytes() for path in files}
     for path, data in files.items():
-        try:
-            write_whole(path, data)
-        except OSError as error:
-            for file, old in before.items():
-                write_whole(file, old)
-            diagnostic = Diagnostic(path=path, message=f"cannot be written: {error}")
-            raise PromptError([diagnostic]) from error
+        write_whole(path, data)
 
 
 def _print_plan(plans: Sequence[_PromptPlan], model: ModelId, *, as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._options import (
     dry_run_option,
@@ -43,7 +44,6 @@ from regauge.scaffold import (
     refuse_blocked,
     subdirectory_notes,
     workflow,
-    write_file,
 )
 from regauge.scaffold._files import append_case, parse_dataset, redact_case
 from regauge.strict_json import read_json
@@ -561,7 +561,7 @@ def _write(
     texts = {project.root / new_file.path: new_file.text for new_file in files}
     texts |= {file.path: file.text for file in changed_files}
     for path, text in texts.items():
-        write_file(project.root, path, text.encode())
+        write_whole(path, text.encode())
         if not as_json:
             echo(f"wrote {short_path(path)}", style="green")
     if as_json:
@@ -577,9 +577,6 @@ def _edit(document: dict[str, JSON]) -> dict[str, JSON]:
         value = read_json(text)
     except ValueError as error:
         raise UsageError(f"what the editor left is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError("what the editor left is no JSON object, so nothing was added")
-    missing = [key for key in ("id", "inputs") if key not in value]
-    if missing:
-        raise UsageError(f"what the editor left has no {missing[0]!r}, so nothing was added")
+    if not isinstance(value, dict) or not {"id", "inputs"} <= value.keys():
+        raise UsageError("what the editor left has no `id` and `inputs`, so nothing was added")
     return cast("dict[str, JSON]", value)

@@ -37,7 +37,7 @@ from regauge.cli._terminal import (
     sparkline,
 )
 from regauge.cli.targets import find_target
-from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.errors import PromptError, UsageError
 from regauge.history import History, trend_lines
 from regauge.project import Project
 from regauge.prompts import (
@@ -469,14 +469,9 @@ def bump_command(
         date=datetime.now(UTC).date().isoformat(),
         allow_unchanged=allow_unchanged,
     )
-    try:
-        if not dry_run:
-            write_whole(path, result.prompt.source.encode())
-            result.lock.save()
-    except OSError as error:
-        fix = "make the directory writable, then run the command again"
-        diagnostic = Diagnostic(path=path, message=f"cannot be written: {error}", fix=fix)
-        raise PromptError([diagnostic]) from error
+    if not dry_run:
+        write_whole(path, result.prompt.source.encode())
+        result.lock.save()
     after = result.prompt
     if as_json:
         document = {

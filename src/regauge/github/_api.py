@@ -269,21 +269,21 @@ class Api:
 
         from regauge.bounded_http import BodyTooLargeError, send_bounded
 
-        for last in (False, True) if is_repeatable else (True,):
+        while True:
             try:
                 request = self._client.build_request(method, url, json=document)
                 return send_bounded(self._client, request, seconds_max=_WHOLE_S)
             except (BodyTooLargeError, httpx2.InvalidURL) as error:
                 raise self._malformed_error(purpose, str(error)) from error
             except httpx2.RequestError as error:
-                if last:
+                if not is_repeatable:
                     raise GitHubError(
                         f"cannot {purpose.action}: {self.access.api_url} cannot be reached:"
                         f" {error or type(error).__name__}\n  fix: check the network and"
                         " GITHUB_API_URL, then run the same command again",
                         kind="connection",
                     ) from error
-        raise AssertionError("the last attempt returns or raises")
+                is_repeatable = False
 
     def _own_url(self, link: str, purpose: Purpose, *, base: str = "") -> str:
         """The URL of a link; other hosts than the API's are an error, to protect the token."""

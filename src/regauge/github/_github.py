@@ -348,7 +348,9 @@ class GitHub(Api):
         path = f"issues/{number}/comments"
         purpose = Purpose(action=f"comment on pull request {number} of {self.access.repo}")
         created: dict[str, Any] | None = None
-        for last in (*[False] * (_ROUNDS_MAX - 1), True):
+        rounds = 0
+        while True:
+            rounds += 1
             try:
                 comments = self._find_marked(path, mark, purpose)
                 if not comments and created is None:
@@ -365,7 +367,7 @@ class GitHub(Api):
                 first, outcome = self._merge_comments(comments, text, mark, purpose)
             except GitHubError as error:
                 # Deleted since it was listed, or written although the response was lost.
-                if last or error.kind not in {"not-found", *_UNKNOWN}:
+                if rounds == _ROUNDS_MAX or error.kind not in {"not-found", *_UNKNOWN}:
                     raise
                 if error.kind == "not-found" and not self._exists(number):
                     raise
@@ -374,7 +376,6 @@ class GitHub(Api):
                 if created is not None and created["id"] == first["id"] and outcome == "unchanged":
                     outcome = "created"
                 return Posted(number=number, url=str(first.get("html_url", "")), outcome=outcome)
-        raise AssertionError("the last round returns or raises")
 
     def _find_marked(
         self, path: str, mark: Mark, purpose: Purpose, **query: str

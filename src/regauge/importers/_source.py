@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import glob
 import io
-import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -36,11 +35,6 @@ _ALL_BYTES_MAX: Final = 256 * 1024 * 1024
 _NAME_MAX: Final = 255
 _MESSAGE_MAX: Final = 300
 _SHOWN: Final = 100
-_GLOB_MAX: Final = 2_000
-_MARKERS: Final = (
-    "package.json", "pyproject.toml", "LICENSE*", "LICENCE*", "README*", "go.mod", "Cargo.toml",
-    ".gitignore",
-)  # fmt: skip
 _GLOB_PART: Final = re.compile(r"(?<=[^/])\*\*+|\*\*+(?=[^/])")
 _GAP: Final = re.compile(r"[\s,]*")
 _AGAIN: Final = "correct the file, or export it again"
@@ -146,26 +140,17 @@ class SourceTree:
 
     @classmethod
     def containing(cls, path: Path, *, project: Path) -> SourceTree:
-        """The repository of a file: that of git, the project, or the nearest directory like one.
+        """The repository of a file: that of git, else the project, else the file's directory.
 
         Args:
             path: A file or directory.
             project: The root of the project that imports.
         """
         start = path.resolve() if path.is_dir() else path.resolve().parent
-        above = [start, *start.parents]
-        for directory in above:
+        for directory in (start, *start.parents):
             if (directory / ".git").exists():
                 return cls(directory)
-        if start.is_relative_to(project.resolve()):
-            return cls(project)
-        home = Path.home()
-        for directory in above[:-1]:
-            if directory == home:
-                break
-            if any(next(directory.glob(marker), None) for marker in _MARKERS):
-                return cls(directory)
-        return cls(start)
+        return cls(project if start.is_relative_to(project.resolve()) else start)
 
     def relative(self, path: Path) -> str:
         """A path below the root, with slashes."""
@@ -212,13 +197,7 @@ class SourceTree:
         paths = [self.resolve(reference, place) for place in (base, self.root)]
         patterns = [_GLOB_PART.sub("*", self.relative(path)) for path in paths]
         for pattern in patterns:
-            try:
-                matches = (path for path in self.root.glob(pattern) if path.is_file())
-                matched = [*itertools.islice(matches, _GLOB_MAX + 1)]
-            except (ValueError, NotImplementedError, OSError) as error:
-                raise SourceError(f"{pattern} is no pattern: {error}") from error
-            if len(matched) > _GLOB_MAX:
-                raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
+            matched = (path for path in self.root.glob(pattern) if path.is_file())
             if plain := [path for path in matched if not self._is_linked(path)]:
                 return sorted(plain)
         raise SourceError(f"{patterns[0]} matches no file")

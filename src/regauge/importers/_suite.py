@@ -37,7 +37,6 @@ _SKIPPED: Final = frozenset(
         "site-packages",
     }
 )  # fmt: skip
-_FILES_MAX: Final = 1_000
 _TITLE_MAX: Final = 500
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}", re.ASCII)
 JUDGE_MODEL: Final = "openai:gpt-5.4-mini"
@@ -127,10 +126,7 @@ class ImportedSuite:
                     paths.append(file)
             except SourceError as error:
                 self.imported.note("dropped", self.place(file), f"not read: {error}")
-        for file in paths[_FILES_MAX:]:
-            text = f"not imported: a run reads at most {_FILES_MAX:,} files; name its directory"
-            self.imported.note("manual", self.place(file), text)
-        return paths[:_FILES_MAX]
+        return paths
 
     def read(self, files: Sequence[Path], reader: Callable[[Path], None]) -> None:
         """Read each file; one of several that cannot be read is noted.
@@ -214,20 +210,10 @@ class ImportedSuite:
 
     def check(self, spec: JSON, kind: str, place: SourcePlace) -> JSON:
         """The judge of a criterion; `unmeasured` if its parameters are invalid."""
-        if problem := self.problem_of(spec, place):
+        if problem := problem_of(spec):
             return self.unmeasured(kind, problem, place)
         self.imported.assertions += 1
         return spec
-
-    def problem_of(self, spec: JSON, place: SourcePlace) -> str:
-        """The reason why a judge's parameters are invalid, else empty; notes a missing package."""
-        try:
-            judge_from_spec(spec)
-        except UsageError as error:
-            if "is not installed" not in error.message:
-                return " ".join(error.message.split())
-            self.imported.note("manual", place, f"{error.message} ({error.fix})")
-        return ""
 
     def unmeasured(self, kind: str, reason: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
@@ -419,6 +405,16 @@ def input_name(key: str) -> str:
     """
     name = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_") or "input"
     return name if not name[0].isdigit() else f"_{name}"
+
+
+def problem_of(spec: JSON) -> str:
+    """The reason why a judge's parameters are invalid, else empty; a run names missing packages."""
+    try:
+        judge_from_spec(spec)
+    except UsageError as error:
+        if "is not installed" not in error.message:
+            return " ".join(error.message.split())
+    return ""
 
 
 def text_of(value: object) -> str:

@@ -106,19 +106,9 @@ def plan_files(
 
 
 def write_files(plan: FilePlan, root: Path) -> None:
-    """Write the planned files atomically, the report last.
-
-    Raises:
-        UsageError: A file cannot be written; those before it are.
-    """
+    """Write the planned files atomically, the report last."""
     for file in (*plan.changed, *plan.new):
-        try:
-            write_whole(root / file.path, file.text.encode("utf-8", "backslashreplace"))
-        except OSError as error:
-            raise UsageError(
-                f"{file.path} cannot be written: {error.strerror or error}",
-                fix="give write permission, remove the files written before, and run it again",
-            ) from error
+        write_whole(root / file.path, file.text.encode("utf-8", "backslashreplace"))
 
 
 def _drop_faulty(imported: Imported, root: Path) -> None:

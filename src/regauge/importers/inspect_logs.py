@@ -338,12 +338,8 @@ class _Archive:
         self._left -= info.file_size
         try:
             if info.compress_type == _ZSTANDARD:
-                data = self._zstandard(info)
-            else:
-                data = self._zip.read(info)
-            if len(data) != info.file_size:
-                raise self._faulty(f"is damaged: {info.filename} has another size")
-            return json.loads(data)
+                return json.loads(self._zstandard(info))
+            return json.loads(self._zip.read(info))
         except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError,
                 NotImplementedError, RecursionError) as error:  # fmt: skip
             raise self._faulty(f"is damaged: {info.filename}: {error}") from error

@@ -230,8 +230,6 @@ class _RegistryEval:
         path = next((path for path in paths if path.is_file()), None)
         if path is None:
             raise SourceError(f"{value} is missing; it belongs to {repository.relative(paths[0])}")
-        if path.suffix != ".jsonl":
-            raise SourceError(f"{value} is compressed; unpack it, and name it in `{key}`")
         if repository.read_text(path).startswith(_POINTER):
             raise SourceError(f"{value} is a pointer of Git LFS; run git lfs pull")
         return repository.read_json_lines(path)
@@ -526,16 +524,10 @@ class _ApiEval:
 
     def _judged_field(self) -> str:
         """The field of an item that all criteria judge; empty if one judges the output."""
-        texts = json.dumps(list_of(self._body["testing_criteria"]), default=str)
-        if "sample." in texts:
-            return ""
-        fields: set[str] = set()
-        for body, _ in self._criteria():
-            match = _FIELD.fullmatch(str(body.get("input")).strip())
-            if match is None or not match[1].startswith("item."):
-                return ""
-            fields.add(match[1].removeprefix("item."))
-        return fields.pop() if len(fields) == 1 else ""
+        inputs = [str(body.get("input")).strip() for body, _ in self._criteria()]
+        match = _FIELD.fullmatch(inputs[0]) if len({*inputs}) == 1 else None
+        field_name = match[1] if match else ""
+        return field_name.removeprefix("item.") if field_name.startswith("item.") else ""
 
     def _record(self, name: str, items: Sequence[_Item], judged_field: str) -> None:
         """Write the judged texts as outputs of a recorded target."""
@@ -640,33 +632,26 @@ class _ApiEval:
         """The items of a run: its own, those of its file, or those of its output items."""
         repository = self._suite.repository
         data_source = mapping_of(source.get("source"))
-        content = list_of(data_source.get("content"))
+        lines: Sequence[Any] = list_of(data_source.get("content"))
         outputs = path.parent / "output_items.jsonl"
-        if content and not with_chat:
-            yield from _items(content, self._suite.place(path))
-            return
-        identifier = data_source.get("id")
-        if isinstance(identifier, str) and re.fullmatch(r"[\w-]+", identifier) and not with_chat:
-            file = self._file.parent.parent.parent / "files" / f"{identifier}.content"
-            if file.is_file():
-                yield from _items(repository.read_json_lines(file), self._place)
-                return
-        if outputs.is_file():
+        identifier = str(data_source.get("id"))
+        file = self._file.parent.parent.parent / "files" / f"{identifier}.content"
+        if not lines and re.fullmatch(r"[\w-]+", identifier) and file.is_file():
+            lines = repository.read_json_lines(file)
+        if outputs.is_file() and (with_chat or not lines):
             for line, place in placed(repository.read_json_lines(outputs), self._place):
                 body = mapping_of(line)
                 messages = mapping_of(body.get("sample")).get("input")
                 chat = chat_of(messages) if is_list(messages) else None
                 yield _item(body.get("datasource_item"), place, chat)
             return
-        yield from _items(content, self._suite.place(path))
+        yield from _items(lines, self._suite.place(path))
 
     def _near(self) -> dict[str, _Item]:
         """The items of JSON Lines files next to a definition that is alone in its directory."""
         repository = self._suite.repository
         items: dict[str, _Item] = {}
         for path in sorted(self._file.parent.glob("*.jsonl")) if self._alone else []:
-            if path.is_symlink():
-                continue
             lines = repository.read_json_lines(path)
             self._suite.imported.sources.append(repository.relative(path))
             for item in _items(lines, self._place):

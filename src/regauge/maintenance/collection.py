@@ -99,10 +99,7 @@ class NotCollectedError(UsageError):
 
 def _from_here(path: Path) -> str:
     """A relative path for pytest, which expands `$HOME` and refuses `[x]` in absolute ones."""
-    try:
-        return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
-    except ValueError:  # on Windows, another drive
-        return str(path)
+    return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -169,8 +166,7 @@ class _Driver:
         functions: set[Callable[..., Any]] = set()
         for item in items:
             function = getattr(item, "function", None)
-            spec = spec_of(function)
-            if function is None or spec is None:
+            if function is None or (spec := spec_of(function)) is None:
                 continue
             functions.add(function)
             target = self.targets.get(spec.target or "")

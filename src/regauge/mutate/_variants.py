@@ -140,9 +140,8 @@ def _expected(before: JSON, base: Sequence[_OutputViews]) -> JSON:
         return (
             text if is_same_text and len(text.split()) <= len(before.split()) + _LONGER else before
         )
-    if before is not None and all(output.value == first.value for output in base):
-        return first.value if type(first.value) is type(before) else before
-    return before
+    is_same_value = all(output.value == first.value for output in base)
+    return first.value if is_same_value and type(first.value) is type(before) else before
 
 
 def _differs(expected: JSON, mutant: Sequence[_OutputViews]) -> bool:

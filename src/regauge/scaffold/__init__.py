@@ -12,7 +12,6 @@ from regauge.scaffold._files import (
     new_prompt as new_prompt,
     new_target_eval as new_target_eval,
     refuse_blocked as refuse_blocked,
-    write_file as write_file,
 )
 from regauge.scaffold._workflows import (
     WORKFLOWS as WORKFLOWS,

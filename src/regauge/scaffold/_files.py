@@ -75,21 +75,6 @@ def refuse_blocked(root: Path, path: str) -> None:
             )
 
 
-def write_file(root: Path, path: Path, content: bytes) -> None:
-    """Write a file atomically.
-
-    Raises:
-        UsageError: It cannot be written.
-    """
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        place = path.relative_to(root) if path.is_relative_to(root) else path
-        message = f"{place} cannot be written: {error.strerror or error}"
-        fix = "give write permission, then run the command again"
-        raise UsageError(message, fix=fix) from error
-
-
 def template(name: str) -> str:
     """The text of a template of this package."""
     return files("regauge.scaffold").joinpath("templates", name).read_text(encoding="utf-8")
@@ -324,7 +309,7 @@ def append_case(
     if not dataset and not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
         prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
-    write_file(project.root, path, after)
+    write_whole(path, after)
     return path, number
 
 

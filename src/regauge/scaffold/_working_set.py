@@ -9,6 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regauge.atomic import write_whole
 from regauge.model_id import is_simulated, parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files
@@ -19,7 +20,6 @@ from regauge.scaffold._files import (
     merge_pyproject,
     refuse_blocked,
     template,
-    write_file,
 )
 from regauge.scaffold._workflows import WorkflowContext, workflow, workflow_path
 from regauge.schemas import schema_text
@@ -95,15 +95,11 @@ def _planned_workflows(root: Path, install: Install | None) -> list[PlannedFile]
 
 
 def write_plans(root: Path, plans: Iterable[PlannedFile]) -> list[PlannedFile]:
-    """Write the planned files, release the example prompt, and return all changes.
-
-    Raises:
-        UsageError: A file cannot be written; those before it are.
-    """
+    """Write the planned files, release the example prompt, and return all changes."""
     done: list[PlannedFile] = []
     for plan in plans:
         if plan.action != "keep":
-            write_file(root, plan.path, plan.text.encode())
+            write_whole(plan.path, plan.text.encode())
         done.append(plan)
         is_own = plan.action == "write" or plan.reason == _SAME
         if is_own and plan.path.name == f"{PROMPT}.prompt.yml":
@@ -118,7 +114,7 @@ def _plan_release(root: Path, prompt: Path) -> list[PlannedFile]:
         return []
     locked = lock.path.exists()
     released = lock.add(parse_prompt(template("prompt.yml"), path=prompt))
-    write_file(root, lock.path, str(released).encode())
+    released.save()
     return [
         PlannedFile(path=lock.path, action="add" if locked else "write", reason=f"{PROMPT} 1.0.0")
     ]

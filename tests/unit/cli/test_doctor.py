@@ -114,3 +114,17 @@ def test_errors_and_warnings_of_prompts_are_named(shop: Shop):
     warnings = [message for _, level, message in shop.prompts() if level == "warning"]
     assert len(warnings) == 1
     assert warnings[0].startswith("2 warnings; the first: ")
+
+
+def test_a_machine_without_git_is_an_error_of_git_and_of_the_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shop = Shop(tmp_path)
+    shop.git("init", "-q")
+    shop.prompt("first", release=False)
+    monkeypatch.setenv("PATH", "")
+    git = _look_at_git(shop.project)
+    (prompts, *_) = _prompts(shop.project)
+    assert (git.check, git.level, git.fix) == ("git", "error", "install git")
+    assert (prompts.check, prompts.level) == ("prompts", "error")
+    assert "git" in prompts.message

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from regauge.errors import UsageError
+from regauge.importers import load_importer
 from regauge.judges import judge_from_spec
 from regauge.mutate._operators import OPERATORS, choose_operators
 from regauge.on_demand import load_point, registered_points
@@ -43,7 +44,7 @@ def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         "missing = points_missing:x\nexit = points_exit:x\nbroken = points_broken:x\n"
         "[regauge.judges]\nbroken = points_broken:x\npolite = points_good:polite\n"
         "[regauge.mutation_operators]\nbroken = points_broken:x\nnothing = points_good:nothing\n"
-        "[regauge.importers]\nown = points_good:gone\n[regauge.proposers]\nown = points_exit:x\n"
+        "[regauge.importers]\nown = points_good:gone\nodd = points_good:good\n[regauge.proposers]\nown = points_exit:x\n"
         "[regauge.providers]\nown = points_missing:x\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -52,6 +53,14 @@ def points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_what_can_be_called_is_loaded(points):
     assert load_point(points["good"], "judge")() == 1
+
+
+def test_a_format_of_another_package_is_loaded_and_a_misspelled_one_is_named(points):
+    assert load_importer("odd").__name__ == "good"
+    with pytest.raises(UsageError, match=r"no format 'odds'\n  fix: did you mean 'odd'\?"):
+        load_importer("odds")
+    with pytest.raises(UsageError, match=r"fix: one of braintrust, .*, odd, .*own, "):
+        load_importer("xyz")
 
 
 @pytest.mark.parametrize(
@@ -150,4 +159,4 @@ def test_the_doctor_loads_what_packages_register(tmp_path: Path):
     ]
     assert {r["fix"] for r in results if r["level"] == "error"} == {FIX.removeprefix("  fix: ")}
     [loaded] = [r["message"] for r in results if r["level"] == "ok"]
-    assert loaded == "judge polite, operator nothing, provider sim"
+    assert loaded == "judge polite, format odd, operator nothing, provider sim"

@@ -13,6 +13,7 @@ import pytest
 
 from regauge.errors import GitHubError, UsageError
 from regauge.github import GitHub, GitHubAccess, Mark, PullRequestEvent
+from regauge.github._api import Purpose
 from regauge.maintenance.baseline_views import open_baseline_issue
 from tests.github_server import ACTIONS, Fault, GitHubServer
 
@@ -110,6 +111,7 @@ def test_two_runs_that_race_leave_one_comment_of_the_newer(server, github, marks
         (Fault(429, {"message": "slow down"}, {"Retry-After": "7"}), 7),
         (Fault(403, {"message": "You have exceeded a secondary rate limit"}), 60),
         (Fault(403, {"message": "secondary rate limit"}, {"Retry-After": "20"}), 20),
+        (Fault(403, {"message": "secondary rate limit"}, {"Retry-After": "soon"}), 60),
         (Fault(502, {"message": "Bad Gateway"}), 1),
     ],
 )
@@ -155,9 +157,57 @@ def test_a_comment_that_was_deleted_meanwhile_is_written_anew(server, github):
     assert len(server.said(7)) == 1
 
 
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_second_comment_that_cannot_be_deleted_is_an_error_unless_it_is_gone(
+    server, github, status
+):
+    server.say(7, GATE.on("old"), by=ACTIONS)
+    second = server.say(7, GATE.on("older"), by=ACTIONS)
+    path = f"DELETE /issues/comments/{second['id']}"
+    server.faults[path] = [Fault(status, {"message": "no"})]
+    if status == 404:
+        assert github.upsert_comment(7, "new", mark=LATER).outcome == "updated"
+    else:
+        with pytest.raises(GitHubError, match="comment on pull request 7"):
+            github.upsert_comment(7, "new", mark=LATER)
+
+
 def test_a_broken_connection_is_tried_again(server, github):
     server.faults[f"GET {COMMENTS}"] = [Fault(0, drop=True)]
     assert github.upsert_comment(7, "x", mark=GATE).outcome == "created"
+
+
+@pytest.mark.parametrize(("method", "times"), [("GET", 2), ("POST", 1)])
+def test_a_connection_that_stays_broken_is_an_error(server, github, method, times):
+    server.faults[f"{method} {COMMENTS}"] = [Fault(0, drop=True)] * 9
+    before = len(server.asked)
+    with pytest.raises(GitHubError, match="cannot be reached") as caught:
+        github.request(method, COMMENTS.strip("/"), Purpose(action="try"), {})
+    assert caught.value.kind == "connection"
+    assert len(server.asked) - before == times
+
+
+def test_a_comment_that_vanishes_each_time_is_tried_in_a_few_rounds(server, github):
+    gone = server.say(7, GATE.on("old"), by=ACTIONS)
+    path = f"PATCH /issues/comments/{gone['id']}"
+    server.faults[path] = [Fault(404, {"message": "Not Found"})] * 9
+    with pytest.raises(GitHubError):
+        github.upsert_comment(7, "new", mark=LATER)
+    assert server.asked.count(path) == 3
+
+
+def test_the_owner_of_a_token_that_cannot_be_read_is_an_error(server, github):
+    server.say(7, GATE.on("old"), by=ACTIONS)
+    server.faults["GET /user"] = [Fault(500, {"message": "x"})] * 9
+    with pytest.raises(GitHubError, match="read the owner of the token"):
+        github.upsert_comment(7, "new", mark=LATER)
+
+
+def test_all_reasons_of_a_refusal_are_named(server, github):
+    errors = ["too long", {"resource": "Comment", "field": "body", "code": "invalid"}, {"message": "m"}]  # fmt: skip
+    server.faults[f"POST {COMMENTS}"] = [Fault(422, {"message": "Failed", "errors": errors})]
+    with pytest.raises(GitHubError, match="Failed; too long; Comment body invalid; m"):
+        github.upsert_comment(7, "x", mark=GATE)
 
 
 _LARGE = bytes(65 * 2**20)

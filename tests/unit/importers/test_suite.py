@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.importers import load_importer
 from regauge.importers._description import SourcePlace
 from regauge.importers._suite import ImportedSuite, Row, chat_of, shared_messages
 from regauge.importers.promptfoo._tests import _resolve
@@ -14,6 +15,7 @@ from regauge.importers.promptfoo._tests import _resolve
 if TYPE_CHECKING:
     from pathlib import Path
 
+CONFIG = "prompts: [a]\nproviders: [openai:gpt-4o]\ntests: [{vars: {q: a}}]\n"
 PLACE = SourcePlace(path="suite.json", line=3)
 MESSAGES = [{"role": "user", "content": "Sort {{text}} by {{kind}}"}]
 
@@ -108,3 +110,31 @@ def test_variables_insert_each_other_up_to_a_size(
     context: Any = SimpleNamespace(note=lambda _kind, _place, text: noted.append(text))
     assert _resolve(values, context, PLACE) == resolved
     assert noted == ["variables insert each other without end"] * notes
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("shop/promptfooconfig.yaml", "shop"),
+        ("shop/evals/promptfooconfig.yaml", "shop"),
+        ("shop/evals/smoke.yaml", "shop-smoke"),
+        ("shop/shop.yaml", "shop"),
+        ("evals/promptfooconfig.yaml", "promptfoo"),
+        ("evals/smoke.yaml", "smoke"),
+    ],
+)
+def test_a_configuration_is_named_after_the_nearest_specific_directory(
+    tmp_path: Path, file: str, name: str
+):
+    root, path = tmp_path / file.partition("/")[0], tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(CONFIG)
+    assert load_importer("promptfoo")(path, root=root).name == name
+
+
+def test_rows_without_a_text_get_numbers(tmp_path: Path):
+    suite = suite_at(tmp_path)
+    suite.add_dataset("sort", [row(inputs={"n": 3}), row(inputs={"n": [4]})])
+    assert [case.document["id"] for case in suite.imported.datasets["sort"]] == ["case-1", "case-2"]
+    suite.add_dataset("none", [])
+    assert "none" not in suite.imported.datasets

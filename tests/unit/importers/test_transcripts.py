@@ -32,6 +32,7 @@ IMPORTS = [
             ("promptfoo", "assertions"),
             ("promptfoo", "providers"),
             ("promptfoo", "tests"),
+            ("promptfoo", "targets"),
             ("openai-evals", "openai-evals"),
             ("openai-evals", "api"),
             ("prompty", "prompty"),
@@ -40,6 +41,7 @@ IMPORTS = [
             ("deepeval", "deepeval/goldens.json"),
             ("deepeval", "deepeval/cases.json"),
             ("deepeval", "deepeval/test_cases.json"),
+            ("deepeval", "deepeval/suite"),
         )
     ),
     *(

@@ -53,6 +53,7 @@ SPANS: list[tuple[dict[str, Any], object]] = [
     ({"attributes": {}}, None),
     ({"attributes": {"gen_ai.input.messages": [{"role": "system", "content": "x"}]}}, None),
     ({"attributes": {"gen_ai.input.messages": SENT}}, (HELLO, "", "")),
+    ({"attributes": [{"key": "gen_ai.input.messages", "value": SENT}]}, (HELLO, "", "")),
     (
         {"attributes": {"gen_ai.input.messages": SENT, "gen_ai.response.model": "m-2"}},
         (HELLO, "", "m-2"),
@@ -211,7 +212,7 @@ def test_messages_of_another_form_are_the_only_input(prompt: Any, inputs: object
 
 
 def test_cases_are_added_once_below_what_is_there(tmp_path: Path):
-    path = tmp_path / "more" / "cases.jsonl"
+    path = tmp_path / "fixtures" / "more" / "cases.jsonl"
     found = candidate_cases([called(1, "Text: it rains"), called(2, FULL)], PROMPT, Settings())
     assert write_candidates(path, found) == 2
     lines = path.read_text().splitlines()

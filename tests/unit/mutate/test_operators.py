@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from regauge.errors import UsageError
 from regauge.mutate import OPERATORS, choose_operators, mutants_of
+from regauge.mutate._operators import probe_groups
+from regauge.mutate._subject import prompt_file
 from regauge.prompts import Message, Prompt, parse_prompt
 
 PATH = Path("triage.prompt.yml")
@@ -135,6 +138,61 @@ def test_fields_descriptions_tools_and_parameters_are_deleted_by_name_and_line()
     assert found["delete-parameter", "tools.lookup.host", 19].prompt.tools[0]["function"][
         "parameters"
     ] == {"type": "object", "required": [], "properties": {}}
+
+
+DESCRIBED = {
+    "cause: {type: string}": "cause: {type: string, description: Why.}",
+    "proof: {type: string}": "proof: {type: array, items: {properties: {line: {description: A line.}}}}",
+}  # fmt: skip
+
+
+def described() -> Prompt:
+    """A prompt with three descriptions in its schema, one below a list."""
+    text = SCHEMA
+    for before, after in DESCRIBED.items():
+        text = text.replace(before, after)
+    return parse_prompt(text, path=PATH)
+
+
+def test_the_descriptions_of_a_schema_are_one_block_of_deletions():
+    file = described()
+    mutants = mutants_of(file, choose_operators(None))
+    ids = [one.id for one in mutants if one.operator == "delete-description"]
+    *_, (block, members) = probe_groups(file, mutants)
+    assert (members, len(ids)) == (ids, 3)
+    assert (block.text, block.section, block.place.part) == (
+        "descriptions", "jsonSchema", "jsonSchema",
+    )  # fmt: skip
+    before, after = (json.dumps(one.response_format) for one in (file, block.prompt))
+    assert before.count('"description"') == 3
+    assert "description" not in after
+    assert "severity" in after
+    one_description = parse_prompt(SCHEMA, path=PATH)
+    groups = probe_groups(one_description, mutants_of(one_description, choose_operators(None)))
+    assert "descriptions" not in [group.text for group, _ in groups]
+
+
+@pytest.mark.parametrize("operator", [one.name for one in OPERATORS])
+def test_a_mutant_is_written_as_a_prompt_file_with_the_same_digest(operator: str):
+    for mutant in mutants_of(described(), choose_operators(operator)):
+        written = parse_prompt(prompt_file(mutant.prompt), path=PATH)
+        assert written.digest == mutant.prompt.digest
+
+
+def test_a_mutant_with_fewer_messages_is_not_written_as_a_prompt_file():
+    example = "  - {role: user, content: a}\n  - {role: assistant, content: b}\n"
+    text = SCHEMA.replace(
+        '  - role: user\n    content: "{{text}}"', example + "  - {role: user, content: '{{text}}'}"
+    )
+    [mutant] = mutants_of(parse_prompt(text, path=PATH), choose_operators("delete-example"))
+    with pytest.raises(UsageError, match="a mutant of triage cannot be written as a prompt file"):
+        prompt_file(mutant.prompt)
+
+
+def test_a_fenced_text_of_a_prompt_is_not_reworded():
+    fence = "```\nYou must not guess.\n```"
+    changed = mutated("negate", f"Sort the alert.\n\n{fence}\nYou must not guess.")
+    assert [text.count(fence) for text in changed] == [1, 1]
 
 
 def test_an_exchange_that_shows_how_to_answer_is_an_example():

@@ -180,6 +180,15 @@ def test_a_draft_repeats_no_case():
     assert not bench.drawn
 
 
+@pytest.mark.parametrize(
+    ("passes", "reason"),
+    [(True, "without the text 1 of 1 pass"), (False, "the prompt fails 1 of 1")],
+)
+def test_the_reason_of_a_search_without_a_case_is_that_of_its_draft(*, passes: bool, reason: str):
+    found = search(Scripted(lambda *_: passes, []), Drafts("sda"))
+    assert (found.status, found.draft, found.reason) == ("none", None, reason)
+
+
 def test_a_draft_that_cannot_run_is_passed_over():
     bench = Scripted(as_wanted, [])
     drafts = Drafts("sda", "sdb")
@@ -267,8 +276,26 @@ def test_rules_find_the_check_that_sees_the_difference(base: str, mutant: str, c
         met.append(draft)
         return Outputs(lambda *_: True, [])
 
-    asyncio.run(suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, MutationProgress()))
-    assert {next(iter(one)) for draft in met for one in map(dict, draft.checks)} >= {check}
+    [problem, *_] = problems(TWO_SENTENCES)
+    changed = replace(problem, row=problem.row.model_copy(update={"cases": ("full", "gone")}))
+    asyncio.run(suggest([changed], [Rules()], bench_of, MutationProgress()))
+    for drafts in (met, [draft for draft in met if draft.existing == "full"]):
+        assert {next(iter(one)) for draft in drafts for one in map(dict, draft.checks)} >= {check}
+
+
+def test_rules_pass_over_a_variant_that_cannot_run():
+    met: list[Draft] = []
+
+    def bench_of(draft: Draft) -> Scripted:
+        met.append(draft)
+        if len(met) == 1:
+            raise UsageError("its checks make no sense")
+        return Scripted(as_wanted, [])
+
+    found = asyncio.run(
+        suggest(problems(TWO_SENTENCES)[:1], [Rules()], bench_of, MutationProgress())
+    )
+    assert [one.draft for one in found] == [met[1]]
 
 
 def variants(instruction: str, *texts: str, label: str = "bug") -> list[str]:

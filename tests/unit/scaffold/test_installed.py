@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.scaffold._workflows import find_install
+from regauge.scaffold._workflows import _default_branch, find_install
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,4 +71,37 @@ def test_a_note_that_is_no_json_is_no_source(tmp_path: Path, monkeypatch: pytest
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: regauge\nVersion: 9.9.9\n")
     (info / "direct_url.json").write_text("{")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert find_install(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("refs", "branch"),
+    [
+        ([], "trunk"),
+        (["refs/heads/topic"], "trunk"),
+        (["refs/heads/topic", "refs/heads/master"], "master"),
+        (["refs/heads/main", "refs/heads/master"], "main"),
+        (["refs/heads/main", "refs/remotes/origin/HEAD -> refs/remotes/origin/dev/next"], "dev/next"),
+    ],
+)  # fmt: skip
+def test_the_default_branch_is_that_of_the_remote_or_a_usual_name(
+    tmp_path: Path, refs: list[str], branch: str
+):
+    def git(*words: str, given: str = "") -> str:
+        command = ["git", "-C", str(tmp_path), *words]
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout  # fmt: skip
+
+    git("init", "-q", "-b", "trunk")
+    tree = git("mktree").strip()
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    commit = git(*who, "commit-tree", tree, "-m", "one").strip()
+    for ref in refs:
+        name, _, target = ref.partition(" -> ")
+        git("symbolic-ref", name, target) if target else git("update-ref", name, commit)
+    assert _default_branch(tmp_path) == branch
+    assert _default_branch(tmp_path.parent) == "main"
+
+
+def test_requirements_that_are_no_text_name_no_source(tmp_path: Path):
+    (tmp_path / "requirements.txt").write_bytes(b"regauge @ \xff")
     assert find_install(tmp_path) is None

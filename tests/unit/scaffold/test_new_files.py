@@ -8,7 +8,9 @@ import pytest
 import yaml
 
 from regauge.errors import UsageError
+from regauge.scaffold import NewFile
 from regauge.scaffold._files import new_judge, new_prompt
+from regauge.scaffold._working_set import _differs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,3 +56,20 @@ def test_a_name_that_is_taken_is_refused_whatever_its_case(tmp_path: Path):
         with pytest.raises(UsageError, match="there is a prompt 'Greet' already"):
             make("greet", tmp_path)
     assert new_prompt("greeting", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "differs"),
+    [("none", False), ("same", False), ("other", True), ("folder", True), ("link", True)],
+)
+def test_a_planned_file_differs_from_whatever_else_has_its_name(
+    tmp_path: Path, kind: str, *, differs: bool
+):
+    path = tmp_path / "a.txt"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "link":
+        path.symlink_to("nowhere")
+    elif kind != "none":
+        path.write_text(kind)
+    assert _differs(tmp_path, NewFile(path="a.txt", text="same")) is differs

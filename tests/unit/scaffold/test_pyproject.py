@@ -23,8 +23,9 @@ if TYPE_CHECKING:
         ("[tool.regauge.gate]\nref = 'x'\n", ["[tool.pytest.ini_options]"], ""),
         ("[tool.ruff]\nline-length = 90", ["[tool.pytest.ini_options]", "[tool.regauge]"], ""),
         ("tool = { ruff = {} }\n", [], "`tool` is written as one value"),
+        ("[tool.pytest.ini_options]\npython_files = ['check_*.py']\n", ["[tool.regauge]"], "add test_*.py to python_files"),
     ],
-)
+)  # fmt: skip
 def test_pyproject_gets_the_tables_that_are_absent(
     tmp_path: Path, text: str, added: list[str], said: str
 ):

@@ -26,8 +26,7 @@ _NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\
 _ANY: Final = "prompts|providers|targets|tests|scenarios"
 _BOTH: Final = ("providers|targets", "prompts|tests|scenarios")
 _ALONE: Final = ("prompts|providers|targets",)
-_CODE: Final = re.compile(r"promptfooconfig\.(?:js|mjs|cjs|ts|mts|cts)\Z")
-_CONFIGS_MAX: Final = 200
+_CODE: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
 _BYTES_MAX: Final = 16 * 1024 * 1024
 _GENERIC: Final = frozenset(
     {
@@ -61,10 +60,7 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
         context = Context(suite, config)
         Configuration(_document(config, context), context, suite.place(config), config_name).read()
 
-    text = f"not imported: a run reads at most {_CONFIGS_MAX} configurations; name its directory"
-    for config in configs[_CONFIGS_MAX:]:
-        imported.note("manual", suite.place(config), text)
-    suite.read(configs[:_CONFIGS_MAX], read)
+    suite.read(configs, read)
     return suite.finish("see regauge new prompt, and test-an-application", passwords=False)
 
 
@@ -93,7 +89,7 @@ def _find(absolute: Path, path: Path) -> list[Path]:
         UsageError: There is none.
     """
     if not absolute.is_dir():
-        if _CODE.search(absolute.name) or absolute.suffix in {".js", ".ts", ".mjs", ".cjs"}:
+        if absolute.suffix in _CODE:
             raise UsageError(
                 f"{path} is code, which is not run",
                 fix="write the configuration as YAML, then import that",
@@ -102,7 +98,8 @@ def _find(absolute: Path, path: Path) -> list[Path]:
     configs = _configs(sorted(absolute.iterdir())) or _configs(files_below(absolute))
     if configs:
         return configs
-    code = next((file for file in files_below(absolute) if _CODE.search(file.name)), None)
+    code_names = {f"promptfooconfig{suffix}" for suffix in _CODE}
+    code = next((file for file in files_below(absolute) if file.name in code_names), None)
     if code is not None:
         raise UsageError(
             f"{path} has {code.relative_to(absolute)}, which is code and is not run",
@@ -153,13 +150,10 @@ def _stem(path: Path, root: Path) -> str:
     """The stem of names: the nearest directory whose name is specific."""
     start = path if path.is_dir() else path.parent
     file = "" if path.is_dir() else _stem_of_file(path, "")
-    for directory in (start, *start.parents):
-        words = slug(directory.name)
-        if words and words not in _GENERIC:
-            return f"{words}-{file}" if file and file != words else words
-        if directory == root.resolve():
-            break
-    return file or "promptfoo"
+    above = root.resolve().parents
+    names = (slug(folder.name) for folder in (start, *start.parents) if folder not in above)
+    words = next((name for name in names if name not in {"", *_GENERIC}), "")
+    return "-".join(dict.fromkeys(filter(None, (words, file)))) or "promptfoo"
 
 
 def _stem_of_file(file: Path, otherwise: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,12 +16,11 @@ from regauge.importers._source import (
     mapping_of,
     placed,
 )
-from regauge.importers._suite import NoCounterpartError, text_of
+from regauge.importers._suite import NoCounterpartError, problem_of, text_of
 from regauge.importers.promptfoo._providers import LEXICON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.importers._description import SourcePlace
@@ -36,7 +34,6 @@ _FILE: Final = re.compile(r"file://(?P<path>.+?)(?::(?P<function>[A-Za-z_$][\w$.
 _METRICS: Final = {
     "answer-relevance": "AnswerRelevancy",
     "context-faithfulness": "Faithfulness",
-    "context-recall": "ContextualRecall",
     "context-relevance": "ContextualRelevancy",
     "conversation-relevance": "TurnRelevancy",
 }
@@ -50,6 +47,7 @@ _NOT_OF_THE_TEXT: Final = (
     "trajectory:",
 )  # fmt: skip
 _RED_TEAM: Final = "promptfoo:redteam"
+_OPTIONS: Final = ("weight", "tier", "metric")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +91,6 @@ class _ParsedAssertion:
         value = self.value
         if value is None or value == "":
             raise NoCounterpartError("it has no value")
-        if isinstance(value, bool):
-            return "true" if value else "false"
         return text_of(value)
 
     @property
@@ -128,44 +124,33 @@ def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]
     checks = [_check(part, test, context) for part in parts]
     threshold = _number(body.get("threshold"))
     if threshold is None and _number(body.get("weight")) in {None, 1.0}:
-        return checks
-    rules = all(_is_rule(check) for check in checks)
-    if rules and threshold is not None:
-        weights = [
-            {
-                "judge": _bare(check),
-                "weight": check.get("weight", 1) if is_mapping(check) else 1,
-            }
-            for check in checks
-            if not (is_mapping(check) and check.get("tier") == "tracked")
-        ]
-        weighted: dict[str, JSON] = {
-            "weighted": {"weights": weights, "at_least": min(1.0, threshold)}
-        }
-    elif rules:
-        weighted = {"all_of": [_bare(check) for check in checks]}
-    else:
+        return [*checks]
+    if not all(_is_rule(check) for check in checks):
         reason = (
             "a set with a threshold or a weight takes rules only, and a part calls a model or code"
         )
         return [_unmeasured("assert-set", reason, assertion, context), *checks]
+    weights = [
+        {
+            "judge": {key: part for key, part in check.items() if key not in _OPTIONS},
+            "weight": check.get("weight", 1),
+        }
+        for check in checks
+        if check.get("tier") != "tracked"
+    ]
+    at_least = 1.0 if threshold is None else min(1.0, threshold)
+    weighted: dict[str, JSON] = {"weighted": {"weights": weights, "at_least": at_least}}
     return [_with_options(weighted, assertion, test, context)]
 
 
-def _bare(check: JSON) -> JSON:
-    if is_mapping(check):
-        return {key: part for key, part in check.items() if key not in {"weight", "tier", "metric"}}
-    return check
-
-
-def _is_rule(check: JSON) -> bool:
-    name = next(iter(check)) if is_mapping(check) else str(check)
-    if name == "not" and is_mapping(check):
-        return _is_rule(check["not"])
+def _is_rule(check: Mapping[str, JSON]) -> bool:
+    name = next(iter(check))
+    if is_mapping(negated := check.get("not")):
+        return _is_rule(negated)
     return name not in {"rubric", "deepeval", "means_like", "promptfoo_python", "unmeasured"}
 
 
-def _check(assertion: Assertion, test: SourceTest, context: Context) -> JSON:
+def _check(assertion: Assertion, test: SourceTest, context: Context) -> dict[str, JSON]:
     context.imported.assertions += 1
     body = assertion.body
     kind = str(body.get("type") or "").strip()
@@ -196,7 +181,7 @@ def _unmeasured(kind: str, reason: str, assertion: Assertion, context: Context) 
 
 def _with_options(
     judge: Mapping[str, JSON], assertion: Assertion, test: SourceTest, context: Context
-) -> JSON:
+) -> dict[str, JSON]:
     """Add weight and metric to a check."""
     check: dict[str, JSON] = dict(judge)
     weight = _number(assertion.body.get("weight"))
@@ -228,17 +213,17 @@ def _value(
     suffix = PurePosixPath(path.replace("\\", "/")).suffix
     try:
         file = context.repository.resolve(path, context.base)
+        content = context.repository.read_text(file)
         if suffix in (*_JAVASCRIPT, *_PYTHON):
             if suffix in _PYTHON:
-                _require_function(file, function, context)
+                _require_function(content, path, function)
                 context.note_packages(file, place)
-            code: dict[str, JSON] = {"file": context.refer(file, place)}
+            code: dict[str, JSON] = {"file": context.refer(file)}
             if function:
                 code["function"] = function
             if kind not in {"javascript", "python"}:
                 raise NoCounterpartError("its value is computed by code in a file")
             return {"value": None, "code": code}
-        content = context.repository.read_text(file)
         if suffix in {".json", ".yaml", ".yml"}:
             return {"value": context.repository.read_yaml(file, content), "code": None}
     except SourceError as error:
@@ -246,19 +231,16 @@ def _value(
     return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
 
 
-def _require_function(file: Path, function: str, context: Context) -> None:
+def _require_function(content: str, path: str, function: str) -> None:
     """Check that a Python file defines the function that a judge calls.
 
     Raises:
         NoCounterpartError: It does not define the function.
-        SourceError: It cannot be read.
     """
     name = re.escape(function or "get_assert")
     defined = rf"^(?:async +)?def +{name}\b|^{name}\b.*=|\bimport\b.*(?:\b{name}\b|\*|\()"
-    if not re.search(defined, context.repository.read_text(file), re.MULTILINE):
-        raise NoCounterpartError(
-            f"{context.repository.relative(file)} has no function {function or 'get_assert'}"
-        )
+    if not re.search(defined, content, re.MULTILINE):
+        raise NoCounterpartError(f"{path} has no function {function or 'get_assert'}")
 
 
 def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
@@ -274,11 +256,11 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.kind in _CRITERIA:
         return _criterion(assertion, context)
     if assertion.kind in {"javascript", "python"}:
-        return _code(assertion, context)
+        return _code(assertion)
     build = _RULES.get(assertion.kind)
     if build is not None:
         judge = build(assertion)
-        if problem := context.suite.problem_of(judge, assertion.place):
+        if problem := problem_of(judge):
             raise NoCounterpartError(problem)
         return {"not": judge} if assertion.negated else judge
     build = _MODEL_JUDGES.get(assertion.kind)
@@ -341,18 +323,15 @@ def _module(reference: str, context: Context) -> str:
     )
 
 
-def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
+def _code(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
         raise NoCounterpartError("it is TypeScript; compile it to JavaScript, and name that file")
-    if find_spec("py_mini_racer") is None and assertion.kind == "javascript":
-        text = "judges in JavaScript need pip install 'regauge[js]'"
-        context.note("manual", assertion.place, text)
-    name = "javascript" if assertion.kind == "javascript" else "promptfoo_python"
     parameters: dict[str, JSON] = (
         dict(assertion.code) if assertion.code else {"code": assertion.text}
     )
-    if assertion.code and str(assertion.code["file"]).endswith(_PYTHON) and name == "javascript":
-        name = "promptfoo_python"
+    file = str(assertion.code["file"]) if assertion.code else ""
+    is_python = file.endswith(_PYTHON) if file else assertion.kind == "python"
+    name = "promptfoo_python" if is_python else "javascript"
     if assertion.threshold is not None:
         parameters["pass_at"] = assertion.threshold
     config = assertion.body.get("config")
@@ -434,8 +413,6 @@ def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
     name = assertion.kind.removeprefix("i").replace("-", "_")
     key = "text" if name == "contains" else "texts"
     value: JSON = assertion.text if name == "contains" else [*assertion.texts]
-    if not value:
-        raise NoCounterpartError("it has no value")
     return {name: {key: value, "ignore_case": True} if assertion.kind.startswith("i") else value}
 
 
@@ -470,20 +447,11 @@ def _json(assertion: _ParsedAssertion) -> dict[str, JSON]:
     return {"contains_json": {"schema": cast("JSON", schema)}}
 
 
-def _limit(
-    name: str, *, per: float = 1.0, **parameters: JSON
-) -> Callable[[_ParsedAssertion], dict[str, JSON]]:
-    def build(assertion: _ParsedAssertion) -> dict[str, JSON]:
-        limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
-        if limit is None:
-            raise NoCounterpartError("it has no threshold")
-        return (
-            {name: {"limit": limit / per, **parameters}}
-            if parameters or name != "perplexity"
-            else {name: limit}
-        )
-
-    return build
+def _limit(assertion: _ParsedAssertion) -> float:
+    limit = assertion.threshold if assertion.threshold is not None else _number(assertion.value)
+    if limit is None:
+        raise NoCounterpartError("it has no threshold")
+    return limit
 
 
 def _likeness(
@@ -619,9 +587,11 @@ _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
     "contains-html": lambda _: {"contains_html": {}},
     "is-sql": _sql,
     "contains-sql": _sql,
-    "latency": _limit("max_latency_s", per=1000, blocking=True),
-    "cost": _limit("max_cost_usd"),
-    "perplexity": _limit("perplexity"),
+    "latency": lambda assertion: {
+        "max_latency_s": {"limit": _limit(assertion) / 1000, "blocking": True}
+    },
+    "cost": lambda assertion: {"max_cost_usd": {"limit": _limit(assertion)}},
+    "perplexity": lambda assertion: {"perplexity": _limit(assertion)},
     "levenshtein": _likeness("edit_distance", 5, "at_most"),
     "rouge-n": _likeness("rouge_n", 0.75),
     "bleu": _likeness("bleu", 0.5),
@@ -666,14 +636,9 @@ def _metric(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if assertion.threshold is not None:
         parameters["threshold"] = assertion.threshold
     if assertion.kind.startswith("context-"):
-        source = "context" if "context" in assertion.test.vars else ""
-        if not source:
+        if "context" not in assertion.test.vars:
             raise NoCounterpartError("the test has no variable `context`")
         parameters["fields"] = {"retrieval_context": "inputs.context"}
-        if assertion.kind == "context-recall":
-            raise NoCounterpartError(
-                "its reference is a value; use deepeval('ContextualRecall') with `expected`"
-            )
     return {"deepeval": parameters}
 
 

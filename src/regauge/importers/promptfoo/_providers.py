@@ -68,9 +68,7 @@ def without_environment(text: str, context: Context, place: SourcePlace) -> str:
 def model_of(value: object, place: SourcePlace, context: Context) -> str:
     """The model id of a grader; empty if it is no model."""
     body = value if is_mapping(value) else {"id": value}
-    name = body.get("id")
-    if not isinstance(name, str):
-        return ""
+    name = str(body.get("id"))
     if label := context.imported.labels.get(name):
         return label
     settings = mapping_of(body.get("config"))
@@ -268,7 +266,6 @@ def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[s
         schema = _load(loaded.get("json_schema", loaded.get("schema")), context, place)
         if is_mapping(schema):
             return {"responseFormat": "json_schema", "jsonSchema": cast("JSON", schema)}
-        return {}
     return {"responseFormat": kind} if kind in {"json_object", "text"} else {}
 
 
@@ -653,9 +650,7 @@ def target_of(
     module = re.sub(r"\W+", "_", name)
     if module.startswith("test_") or module.endswith("_test"):
         module = f"call_{module}_target"  # pytest collects files of such names
-    if not context.base.is_relative_to(context.root):
-        raise SourceError("its code is outside of this project; run the import in its repository")
-    folder = context.base.relative_to(context.root).as_posix()
+    folder = context.refer(context.base)
     options: dict[str, Any] = {
         "config": _safe_config(provider, context),
         "prompt_input": prompt_input,
@@ -664,7 +659,7 @@ def target_of(
     if provider.kind == "command":
         return {**_command(provider, module, folder, options, context), **table}
     file, function = _code_of(provider, context)
-    place = context.refer(file, provider.place)
+    place = context.refer(file)
     if provider.kind == "python":
         code = PurePosixPath(place)
         if not re.fullmatch(r"[A-Za-z_]\w*", code.stem):
@@ -780,11 +775,7 @@ def _loaded_files(file: Path, repository: SourceTree) -> list[Path]:
 
 
 def _references(path: Path, repository: SourceTree) -> Iterator[Path]:
-    try:
-        names = _IMPORT.findall(repository.read_text(path))
-    except SourceError:
-        return
-    for name in names:
+    for name in _IMPORT.findall(_text_of(path, repository)):
         for suffix in _SUFFIXES:
             try:
                 loaded = repository.resolve(f"./{name}{suffix}", path.parent)
@@ -795,15 +786,20 @@ def _references(path: Path, repository: SourceTree) -> Iterator[Path]:
                 break
 
 
+def _text_of(path: Path, repository: SourceTree) -> str:
+    """The text of a file; empty for a program that is no text."""
+    try:
+        return repository.read_text(path)
+    except SourceError:
+        return ""
+
+
 def _environment_of(files: list[Path], repository: SourceTree) -> list[str]:
     """The environment variables that files read, as far as their text names them."""
     names: set[str] = set()
     for path in files:
-        try:
-            text = repository.read_text(path)
-        except SourceError:
-            continue
-        names.update(name for groups in _VARIABLE.findall(text) for name in groups if name)
+        groups = _VARIABLE.findall(_text_of(path, repository))
+        names.update(name for group in groups for name in group if name)
     return sorted(names - {"PATH", "HOME", "LANG", "NODE_ENV"})
 
 

@@ -97,13 +97,8 @@ def read_tests(config: Mapping[str, Any], context: Context, place: SourcePlace) 
     tests_place = place_of(config, "tests", otherwise=place)
     bodies = _tests_in(source, tests_place, context.base, context)
     for body, test_place in itertools.chain(bodies, _scenarios(config, context, place)):
-        for test in _expand(body, default, context, test_place):
-            source_tests.append(test)
-            if len(source_tests) >= _TESTS_MAX:
-                context.note(
-                    "manual", test_place, f"only the first {_TESTS_MAX:,} tests are imported"
-                )
-                return source_tests
+        room = _TESTS_MAX - len(source_tests)
+        source_tests += _expand(body, default, context, test_place, room)
     return source_tests
 
 
@@ -230,7 +225,11 @@ def _scenarios(
 
 
 def _expand(
-    body: Mapping[str, Any], default: Mapping[str, Any], context: Context, place: SourcePlace
+    body: Mapping[str, Any],
+    default: Mapping[str, Any],
+    context: Context,
+    place: SourcePlace,
+    tests_max: int,
 ) -> Iterator[SourceTest]:
     """The tests that one test stands for: a list of values is a test for each of them."""
     try:
@@ -243,11 +242,12 @@ def _expand(
             for name, value in scenario_vars.items()
         ]
         count = math.prod(map(len, values))
-    except (_UnreadableError, SourceError) as error:
+    except (_UnreadableError, SourceError, InvalidFileError) as error:
         context.note("manual", place, f"a test is not imported: {error}")
         return
-    if count > _TESTS_MAX:
-        context.note("manual", place, f"a test is not imported: its lists make {count:,} tests")
+    if count > tests_max:
+        text = f"a test is not imported: its lists make {count:,} tests, of {_TESTS_MAX:,} in all"
+        context.note("manual", place, text)
         return
     for key in sorted(body.keys() - _KEYS):
         kind: NoteKind = "manual" if key == "assertScoringFunction" else "dropped"
@@ -292,11 +292,9 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
         return dict(source)
     values: dict[str, Any] = {}
     for reference in source if is_list(source) else [source]:
-        if not isinstance(reference, str):
-            raise _UnreadableError("its `vars` are neither a mapping nor files")
-        if _CODE.search(reference):
+        if _CODE.search(str(reference)):
             raise _UnreadableError(f"{reference} is code, which is not run")
-        for path in context.repository.find(reference, context.base):
+        for path in context.repository.find(str(reference), context.base):
             document = context.repository.read_yaml(path)
             if not is_mapping(document):
                 raise _UnreadableError(f"{context.repository.relative(path)} is no mapping")
@@ -407,20 +405,14 @@ def _csv_tests(
     """The tests of a CSV file, with a column for each variable, `__expected` and others."""
     csv.field_size_limit(16 * 1024 * 1024)
     reader = csv.reader(io.StringIO(text, newline=""))
-    try:
-        header = next(reader, None)
-        if header is None:
-            context.note("dropped", SourcePlace(path=name), "the file is empty")
-            return
-        line = reader.line_num + 1
-        for row in reader:
-            place, line = SourcePlace(path=name, line=line), reader.line_num + 1
-            if any(cell.strip() for cell in row):
-                if len(row) > len(header):
-                    context.note("manual", place, "the row has more cells than the header")
-                yield _csv_test(dict(zip(header, row, strict=False))), place
-    except csv.Error as error:
-        context.note("manual", SourcePlace(path=name, line=reader.line_num), f"not CSV: {error}")
+    header = next(reader, list[str]())
+    line = reader.line_num + 1
+    for row in reader:
+        place, line = SourcePlace(path=name, line=line), reader.line_num + 1
+        if any(cell.strip() for cell in row):
+            if len(row) > len(header):
+                context.note("manual", place, "the row has more cells than the header")
+            yield _csv_test(dict(zip(header, row, strict=False))), place
 
 
 def _csv_test(row: Mapping[str, str]) -> dict[str, Any]:
@@ -435,7 +427,7 @@ def _csv_test(row: Mapping[str, str]) -> dict[str, Any]:
         column, _, option = rest.partition(":")
         target = asserts.get(column) or asserts.get(f"{column}1")
         if option and target is not None and cell.strip():
-            target[option] = float(cell) if option == "threshold" else cell
+            target[option] = cell
     if metric := cells.get("__metric"):
         for check in asserts.values():
             check["metric"] = metric

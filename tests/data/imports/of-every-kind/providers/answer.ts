@@ -1,1 +1,3 @@
+import "../../../../outside";
+import "./part.js";
 export default class {}

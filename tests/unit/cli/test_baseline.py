@@ -1,0 +1,33 @@
+"""What `regauge baseline simulate` states of a drop that the gate is to find."""
+
+from __future__ import annotations
+
+import pytest
+
+from regauge.cli.baseline import _Power
+from regauge.gate import Count, DetectableDrop, GatePolicy
+
+TARGET = DetectableDrop(drop=0.05, power=0.8)
+START = "To find a 5-point drop in 80 of 100 runs takes "
+
+
+@pytest.mark.parametrize(
+    ("cases", "draws", "text"),
+    [
+        (60, 3, f"{START}about 60 cases like these, or first_trials = 3 with the 2 there are."),
+        (60, None, f"{START}about 60 cases like these."),
+        (None, None, f"{START}more than 3,000 cases like these."),
+        (2, 1, "The 2 cases there are find a 5-point drop in at least 80 of 100 runs."),
+    ],
+)
+def test_a_drop_takes_cases_or_first_trials(cases: int | None, draws: int | None, text: str):
+    power = _Power(
+        prompt="triage",
+        policy=GatePolicy(first_trials=1),
+        target=TARGET,
+        counts=[Count(passed=1, trials=1)] * 2,
+        line=None,
+        needed_cases=cases,
+        needed_draws=draws,
+    )
+    assert power._required_text(TARGET) == text

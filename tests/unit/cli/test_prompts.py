@@ -1,0 +1,64 @@
+"""`regauge show`, `log` and `diff` of one prompt, in this process."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli import group
+from regauge.errors import RegaugeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMPT = """\
+version: 1.0.0
+modelParameters: {tempratur: 1}
+messages:
+  - {role: user, content: hi}
+  - role: assistant
+    tool_calls: [{id: c1, name: look, arguments: {host: a}}]
+  - {role: tool, tool_call_id: c1, content: up}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[tool.regauge]\n")
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts/triage.prompt.yml").write_text(PROMPT)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def run(*arguments: str) -> str:
+    return CliRunner().invoke(group, arguments, catch_exceptions=False).output
+
+
+def test_a_prompt_is_shown_with_its_tool_calls_and_warnings(root: Path):
+    output = run("show", "triage")
+    assert '\nassistant (line 5)\ncalls look({"host": "a"}) as c1\n' in output
+    assert "warning: prompts/triage.prompt.yml:2: " in output
+
+
+def test_a_prompt_without_versions_names_the_command_that_makes_one(root: Path):
+    (root / "prompts/triage.prompt.yml").write_text(PROMPT.replace("version: 1.0.0\n", ""))
+    git(root, "init", "-q", "-b", "main")
+    assert "triage has no versions yet: regauge bump triage major" in run("log", "triage")
+    with pytest.raises(RegaugeError, match="nothing to compare with"):
+        run("diff", "triage")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "one")
+    text = (root / "prompts/triage.prompt.yml").read_text()
+    (root / "prompts/triage.prompt.yml").write_text(text.replace("content: hi", "content: ho"))
+    output = run("diff", "triage")
+    assert "--- triage@HEAD\n+++ prompts/triage.prompt.yml\n" in output
+    assert "+  - {role: user, content: ho}" in output

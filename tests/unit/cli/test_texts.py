@@ -1,0 +1,105 @@
+"""Texts that commands print: usage, hints after an interruption, and suggestions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli import group
+from regauge.cli.mutate import _print_suggestion, _progress_text, _row
+from regauge.cli.record import _resume_hint
+from regauge.cli.refine import resume_hint
+from regauge.cli.sim import parse_rate
+from regauge.errors import UsageError
+from regauge.mutate import Draft, GuardSuggestion, MutantRow, MutationProgress
+from regauge.runner import RunProgress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROW = MutantRow.model_validate(
+    {
+        "id": "delete-sentence-0",
+        "operator": "delete-sentence",
+        "line": 3,
+        "span": {"part": "messages[0]", "start": 0, "end": 1},
+        "text": "Be brief.",
+        "class": "survived",
+    }
+)
+
+
+def test_a_refinement_has_no_name_of_its_own_in_the_usage():
+    words = ["refine", "triage", "--nope"]
+    output = CliRunner().invoke(group, words, prog_name="regauge").output
+    assert output.startswith("Usage: regauge refine [OPTIONS] NAME\nTry 'regauge refine -h'")
+
+
+@pytest.mark.parametrize(
+    ("progress", "count"),
+    [(None, "0"), (RunProgress(completed=3), "3"), (RunProgress(total=9, completed=3), "3 of 9")],
+)
+def test_an_interrupted_recording_names_its_count_and_how_it_continues(
+    monkeypatch: pytest.MonkeyPatch, progress: RunProgress | None, count: str
+):
+    monkeypatch.setattr(sys, "argv", ["/bin/regauge", "record", "a b"])
+    assert _resume_hint(progress) == (
+        f"{count} completions recorded; continue: regauge record 'a b'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (None, "nothing was decided yet"),
+        ("running", "progress saved; continue: regauge refine resume r1"),
+        ("interrupted", "progress saved; continue: regauge refine resume r1"),
+        ("not-verified", "progress saved; continue: regauge refine resume r1"),
+        ("proposed", "the run is over; its result: regauge refine show r1"),
+    ],
+)
+def test_an_interrupted_refinement_names_how_it_continues(
+    tmp_path: Path, status: str | None, hint: str
+):
+    trail = tmp_path / "trail.jsonl"
+    if status is not None:
+        trail.write_text("")
+    run = SimpleNamespace(trail=trail, id="r1", facts=lambda: {"status": status})
+    assert resume_hint(cast("Any", run)).startswith(hint)
+    assert resume_hint(None).startswith("nothing was decided yet")
+
+
+def test_the_progress_of_mutants_is_one_line():
+    evals = SimpleNamespace(budget=SimpleNamespace(spent_usd=0.5))
+    progress = MutationProgress(mutants=9, done=2, calls=1)
+    text = _progress_text(progress, "mutant", cast("Any", evals))
+    assert text == "regauge: 2 of 9 mutants, 1 trial, $0.5000"
+
+
+@pytest.mark.parametrize("text", ["", "10", "0/s", "-1/s", "10/d", "ten/s"])
+def test_a_text_that_is_no_rate_is_refused(text: str):
+    with pytest.raises(UsageError, match=r"is not a rate\n  fix: write such as 100/s"):
+        parse_rate(text)
+
+
+def test_checks_for_an_existing_case_are_to_be_added_by_hand(capsys: pytest.CaptureFixture[str]):
+    draft = Draft(
+        inputs={"text": "a"}, like="one", proposer="rules", existing="one", checks=({"max_words": 3},)
+    )  # fmt: skip
+    suggestion = GuardSuggestion(row=ROW, status="offered", draft=draft, judges=("max_words",))
+    _print_suggestion(suggestion)
+    assert capsys.readouterr().out == (
+        "line 3  survived  Be brief.\n"
+        '  add to case one by hand: checks: [{"max_words": 3}]\n'
+        "  passes 5 of 5 trials; without the text, fails 5 of 5 on max_words\n"
+    )
+    row = _row(suggestion)
+    assert row["added_checks"] == {"case": "one", "checks": [{"max_words": 3}]}
+    assert (row["case"], row["passed"], row["mutant_failed"]) == (None, 5, 5)
+    assert _row(GuardSuggestion(row=ROW, status="none"))["added_checks"] is None
+    assert json.dumps(row)

@@ -1,0 +1,123 @@
+"""Checks of shards: rows that are no shard's, results that are missing, cases left uncovered."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from regauge.datasets import shard_of
+from regauge.maintenance.shards import (
+    _find_uncovered,
+    _find_unmeasured,
+    _has_failed,
+    _row_error,
+    _suite_of,
+)
+
+SHA = "a" * 64
+OWN = shard_of("one", 2)
+
+
+def suite(**more: object) -> Any:
+    values = {"eval": "evals/test_a.py::test_a", "model": "m", "prompt": "p", "dataset": "d"}
+    counts = {"prompt_digest": SHA, "cases": 3, "selected_cases": 3, "total": 6}
+    return SimpleNamespace(**{**values, **counts, **more})
+
+
+def part(*suites: object, status: str = "finished", **more: object) -> Any:
+    values = {"number": OWN, "count": 2, "shard_by": "id", "base": "", "exit_status": 0}
+    shard = SimpleNamespace(**{**values, "suites": suites or (suite(),), **more})
+    return SimpleNamespace(shard=shard, record=SimpleNamespace(status=status))
+
+
+def row(**more: object) -> Any:
+    values = {"node": "evals/test_a.py::test_a[one]", "model": "m", "prompt": "p", "dataset": "d"}
+    digests = {"prompt_digest": SHA, "case_digest": SHA, "request_digest": ""}
+    return SimpleNamespace(**{**values, **digests, "side": None, "case": "one", **more})
+
+
+def counts(found: int = 3, *, unmeasured: bool = False, failed: bool = False) -> Any:
+    nodes = {("evals/test_a.py::test_a", "m"): found}
+    return SimpleNamespace(nodes=nodes, unmeasured=unmeasured, failed=failed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({}, ""),
+        ({"prompt": "q"}, "is of no eval of this shard"),
+        ({"dataset": "q"}, "is of no eval of this shard"),
+        ({"prompt_digest": "b" * 64}, "is of another prompt than this shard's"),
+        ({"prompt_digest": "b" * 64, "side": "base"}, ""),
+        ({"case_digest": "A" * 64}, "not a row: case and digests"),
+        ({"request_digest": "a" * 63}, "not a row: case and digests"),
+        ({"case_digest": ""}, ""),
+    ],
+)
+def test_a_row_is_of_this_shard_and_as_regauge_writes_it(changes: dict[str, object], error: str):
+    found = _row_error(row(**changes), suite(), part())
+    assert found.endswith(error) if not error else error in found
+    assert bool(found) == bool(error)
+
+
+def test_a_case_is_of_the_shard_of_its_id():
+    other = part(number=3 - OWN)
+    assert _row_error(row(), suite(), other) == "case 'one' is of another shard"
+    assert _row_error(row(), suite(), part(number=3 - OWN, shard_by="suite")) == ""
+    assert "not a row" in _row_error(row(case="a b"), suite(), part(shard_by="suite"))
+    assert "of no eval" in _row_error(row(), None, part())
+
+
+def test_a_row_belongs_to_its_function_or_file_and_one_of_the_base_to_any_model():
+    one, file = suite(), suite(eval="evals/test_b.py")
+    suites = cast("Any", {(item.eval, item.model): item for item in (one, file)})
+    assert _suite_of(row(), suites) is one
+    assert _suite_of(row(node="evals/test_b.py::case one"), suites) is file
+    assert _suite_of(row(model="n"), suites) is None
+    assert _suite_of(row(model="n", side="base"), suites) is one
+    assert _suite_of(row(node="evals/test_c.py::x"), suites) is None
+
+
+@pytest.mark.parametrize(
+    ("shard", "found", "sentences"),
+    [
+        (part(), counts(3), []),
+        (part(), counts(2), ["1 of 3 cases of evals/test_a.py::test_a have no result"]),
+        (part(base="main"), counts(2), []),
+        (part(exit_status=1), counts(3), []),
+        (part(exit_status=2), counts(3), ["did not finish: pytest ended with 2"]),
+        (part(status="interrupted"), counts(3), ["did not finish: pytest ended with 0"]),
+        (part(), counts(3, unmeasured=True), ["cases are unmeasured; see its log"]),
+        (part(base="main", exit_status=1), counts(3), ["is not measured whole; see its log"]),
+    ],
+)
+def test_missing_results_are_named(shard: Any, found: Any, sentences: list[str]):
+    texts = [*_find_unmeasured(shard, found)]
+    assert len(texts) == len(sentences)
+    assert all(text.startswith(f"shard {OWN}") for text in texts)
+    assert all(text.endswith(end) for text, end in zip(texts, sentences, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("shard", "found", "failed"),
+    [
+        (part(), counts(), False),
+        (part(), counts(failed=True), True),
+        (part(exit_status=1), counts(), True),
+        (part(exit_status=2), counts(), False),
+        (part(exit_status=1), counts(unmeasured=True), False),
+        (part(exit_status=1, base="main"), counts(), False),
+        (part(exit_status=1, status="interrupted"), counts(), False),
+    ],
+)
+def test_a_shard_fails_by_a_judge_or_another_test(shard: Any, found: Any, *, failed: bool):
+    assert _has_failed(shard, found) is failed
+
+
+def test_shards_cover_each_case_once():
+    assert [*_find_uncovered([part(), part()])] == []
+    assert [*_find_uncovered([part(suite(cases=1)), part(suite(cases=2))])] == [
+        "evals/test_a.py::test_a: all shards together have 3 of 6 cases"
+    ]
