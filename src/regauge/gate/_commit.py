@@ -69,10 +69,8 @@ class Checkout:
         directory, self._directory = self._directory, None
         if directory is None:
             return
-        try:
-            git(self._root, "worktree", "remove", "--force", str(directory))
-        except GitError:
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
+        git(self._root, "worktree", "prune")
 
 
 def target_of_base(target: Target, base_commit: BaseCommit) -> Target | None:
