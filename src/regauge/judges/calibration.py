@@ -557,19 +557,13 @@ def write_calibrations(path: Path, file: CalibrationFile) -> bool:
 
     Returns:
         Whether the file was written.
-
-    Raises:
-        UsageError: The file cannot be written.
     """
     from regauge.atomic import write_whole
 
     content = file.to_text().encode()
-    try:
-        if path.exists() and path.read_bytes() == content:
-            return False
-        write_whole(path, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    if path.exists() and path.read_bytes() == content:
+        return False
+    write_whole(path, content)
     return True
 
 

@@ -170,18 +170,7 @@ class _Object:
     __repr__ = __str__
 
     def __getattr__(self, name: str) -> Any:
-        return self._part(name, getattr(self._value, name))
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._part(str(key), self._value[key])
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self._part(self._name, part) for part in self._value)
-
-    def __len__(self) -> int:
-        return len(self._value)
-
-    def _part(self, name: str, value: Any) -> Any:
+        value = getattr(self._value, name)
         if _is_harmless(value) or callable(value):
             return value
         return _fence_value(name, value, self._nonce, {})
@@ -208,8 +197,6 @@ def _cover_shingles(prompt: str, texts: Collection[str], covered: bytearray) -> 
         for form in _forms(text)
         for position in range(len(form) - _SHINGLE + 1)
     }
-    if not shingles:
-        return
     for position in range(len(prompt) - _SHINGLE + 1):
         if prompt[position : position + _SHINGLE] in shingles:
             covered[position : position + _SHINGLE] = b"\x01" * _SHINGLE
