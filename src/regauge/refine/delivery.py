@@ -473,12 +473,11 @@ def _still_failing(state: LoopState) -> list[FailureMode]:
     for mode in state.open_modes:
         counts = {case: state.fresh.count(text, case, mode.check) for case in mode.cases}
         now = sum(counts.values(), NO_TRIALS)
-        if not now.trials:
-            modes.append(mode)
-            continue
         is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
         has_edit = any(accepted.mode.check == mode.check for accepted in state.accepted)
-        if now.failed and not (has_edit and is_chance):
+        if not now.trials:
+            modes.append(mode)
+        elif now.failed and not (has_edit and is_chance):
             failed = tuple(case for case, count in counts.items() if count.failed)
             modes.append(replace(mode, failing=failed, failures=now.failed, trials=now.trials))
     return modes
