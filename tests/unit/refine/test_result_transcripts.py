@@ -19,7 +19,7 @@ SHOWN = (
     "goal-met", "improved", "goal-open", "nothing-to-refine", "no-acceptable-edit", "questions",
     "suite-refused", "candidates", "calls", "underpowered", "unreadable", "interrupted", "wild 1",
     "wild 3", "wild 7", "wild 10", "noise 0.2", "steadied", "not steadied", "judged by models",
-    "few calls", "more calls", "without holdout", "localised", "goals, three", "goal, lax",
+    "interrupted in the gate", "few calls", "more calls", "without holdout", "localised", "goals, three", "goal, lax",
     "overfit",
 )  # fmt: skip
 

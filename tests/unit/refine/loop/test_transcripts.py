@@ -16,6 +16,7 @@ from regauge.refine.loop._plan import calls_left, calls_wanted, can_confirm, und
 from regauge.refine.loop._state import (
     Critique,
     CritiqueResult,
+    Interrupted,
     Release,
     RevisionDecision,
     Spending,
@@ -214,6 +215,12 @@ RUNS: dict[str, Callable[[], World]] = {
         without("json"), says=lambda _: decision("unmeasured", ())
     ),
     "worse by a judge": worse_by_a_judge,
+    "interrupted in the gate": lambda: world(
+        without("json"), told={6: Interrupted(reason="interrupted", text="Ctrl-C")}
+    ),
+    "no verdict on a held-out case": lambda: world(
+        without("json"), says_of=lambda case, _: case != HOLDOUT[0]
+    ),
     "text removed": lambda: removing(refuses=lambda _: False),
     "removal refused by the gate": lambda: removing(refuses=lambda _: True),
     "removal of frozen text": lambda: removing(frozen=["- Be kind."]),
