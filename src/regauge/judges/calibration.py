@@ -167,8 +167,6 @@ def load_labels(judge: str, project: Project) -> Labels:
         source.add_error(None, "no line has a label yet", fix)
         raise DatasetError(source.diagnostics)
     labels = _labels(records, source)
-    if not labels and not source.diagnostics:
-        source.add_error(None, "no labels", "add one, or remove the file")
     if source.diagnostics:
         diagnostics = sorted(source.diagnostics, key=lambda diagnostic: diagnostic.line or 0)
         raise DatasetError(diagnostics[:_ERRORS_SHOWN_MAX])
@@ -527,11 +525,10 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         InvalidFileError: The file cannot be read.
     """
     try:
-        text = read_regular(path).decode("utf-8")
-        return CalibrationFile.model_validate_json(text)
+        return CalibrationFile.model_validate_json(read_regular(path))
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         problem = f"cannot be read: {error}"
     except ValidationError as error:
         problem = explain_format(error.errors()[0])

@@ -38,6 +38,8 @@ def test_every_type_of_parameter_is_in_name_and_digest():
         "spells(lower=True)",
     ]
     assert len({each.digest for each in rules}) == len(rules)
+    assert rules[0].advice() == ""
+    assert rules[0].with_name("words").name == "words"
     assert spells(file={"a", "b"}).digest == rules[4].digest
     assert spells(file=Path("words/en.txt")).digest == rules[2].digest
 
