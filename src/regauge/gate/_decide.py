@@ -134,6 +134,8 @@ def compare(
     notes += edited_notes(base_commit, code)
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
+    elif accept_judge_change:
+        notes.append("no judge changed, so there was nothing to accept")
     return Comparison(
         base_commit=base_commit,
         suites=suites,

@@ -110,7 +110,8 @@ def apply_run(run: Run, path: Path) -> list[Path]:
         raise UsageError(f"{path} is what run {run.id} proposes already")
     check_unchanged(run, path)
     (run.directory / "applied.sha256").write_text(_sha(files[path]) + "\n")
-    for file, content in files.items():
+    # The lock first: after a failure, the same command can be repeated.
+    for file, content in reversed(files.items()):
         write_whole(file, content)
     return [*files]
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import UsageError
 from regauge.judges._deepeval import FIELDS, Fields
-from regauge.judges._deepeval._ask import read_grade, read_response, response_format
+from regauge.judges._deepeval._ask import _fence_value, read_grade, read_response, response_format
 from regauge.judges._deepeval._judge import (
     fingerprint,
     installed_version,
@@ -290,3 +290,12 @@ def test_a_grade_has_a_score_and_a_reason(text: str, why: str):
         return
     with pytest.raises(ResponseError, match=why):
         read_grade(completion(text))
+
+
+def test_the_parts_of_an_object_are_fenced_however_a_template_reads_them():
+    value = _fence_value("tool", {"name": "search the web", "count": 3}, "0123456789ab", {})
+    assert "search the web" in str(value["name"])
+    assert str(value["name"]) != "search the web"
+    assert (value["count"], len(value)) == (3, 2)
+    (first, _) = value
+    assert str(first) != "name"

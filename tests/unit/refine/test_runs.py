@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,6 +108,19 @@ def test_a_changed_or_committed_revision_is_not_rolled_back(project: Project):
     with pytest.raises(UsageError, match="released and committed"):
         roll_back(run, path)
     assert path.read_text() == REVISED
+
+
+def test_a_lock_that_cannot_be_written_leaves_the_prompt_as_it_is(project: Project):
+    run, path = finished(project)
+    lock = project.root / "prompts/prompts.lock"
+    draft = lock.with_name(f".{lock.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    draft.mkdir()  # so the new lock cannot be written
+    with pytest.raises(OSError, match=r"prompts\.lock"):
+        apply_run(run, path)
+    assert path.read_text() == TEXT
+
+    draft.rmdir()
+    assert apply_run(run, path) == [path, lock]
 
 
 def test_a_run_without_a_revision_is_neither_applied_nor_committed(project: Project):

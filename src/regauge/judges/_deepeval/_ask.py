@@ -170,7 +170,18 @@ class _Object:
     __repr__ = __str__
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._value, name)
+        return self._part(name, getattr(self._value, name))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._part(str(key), self._value[key])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._part(self._name, part) for part in self._value)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def _part(self, name: str, value: Any) -> Any:
         if _is_harmless(value) or callable(value):
             return value
         return _fence_value(name, value, self._nonce, {})

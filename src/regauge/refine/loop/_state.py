@@ -446,7 +446,8 @@ class LoopState:
         novel: Whether any proposal of this cycle was new.
         look_number: The number of the look at the current evidence, from 1.
         idle: Cycles in a row that accepted nothing.
-        pending_cases: Cases that the last verification needs more trials of.
+        pending_cases: Cases that the last verification needs more trials of, for the accepted edits
+            with the texts in `doubtful_texts`.
         ablation_plans: Sentences, each with the trials without it; `sentence` is the number of the
             current one, and `ablations` are the results.
         holdout_looks: The decisions on held-out cases over all runs.
@@ -485,6 +486,7 @@ class LoopState:
     tested: int = 0
     idle: int = 0
     pending_cases: tuple[str, ...] = ()
+    doubtful_texts: tuple[str, ...] = ()
     bisection: EditBisection | None = None
     rollback_reason: str = ""
     holdout_looks: frozenset[str] = frozenset()

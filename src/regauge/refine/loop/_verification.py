@@ -22,6 +22,7 @@ from regauge.refine.loop._plan import (
     measure_goals,
     note_goals,
     settling_key,
+    suite_calls,
 )
 from regauge.refine.loop._search import diagnosed, stop, verify
 from regauge.refine.loop._state import EditBisection
@@ -143,6 +144,9 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
         return _keep_passed_edits(state, state.bisection, reason)
     if state.phase == "settle":
         return after_settle(state)
+    has_sure_edits = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
+    if state.phase == "fresh" and has_sure_edits and remaining >= suite_calls(state.config):
+        return _roll_back(state, "undecided", "too few trials are left", state.doubtful_texts)
     if state.accepted and reason != "holdout-looks" and state.phase not in _VERIFYING:
         return verify(state, reason)
     # The accepted edits are kept, so that a user can continue the run.
@@ -279,6 +283,7 @@ def judge_fresh(state: LoopState) -> LoopState:
             state,
             phase="fresh",
             pending_cases=tuple(dict.fromkeys(waiting)),
+            doubtful_texts=tuple(doubtful),
         )
     detail = "; ".join(doubtful.values())
     return _roll_back(state, "undecided", detail, tuple(doubtful))
@@ -339,6 +344,7 @@ def _roll_back(
         open_modes=open_before,
         look_number=0,
         pending_cases=(),
+        doubtful_texts=(),
         rollback_reason=detail,
     )
     if state.ending == "goal-met" and state.cycle < state.config.policy.limits.cycles:

@@ -36,6 +36,8 @@ def test_other_states_of_cases_are_not_compared():
     anchor = AnchorTrials(baseline=stored("a", 12))
     assert compare_baselines(anchor, stored("b", 3, digest="2")) is None
     assert compare_with_anchor(anchor, {}, {}) is None
+    removed = {"c1": Count(passed=9, trials=12)}
+    assert compare_with_anchor(anchor, removed, {}) is None
     empty = {"c1": Count(passed=0, trials=0)}
     assert compare_with_anchor(anchor, empty, {"c1": "1" * 64}) is None
 

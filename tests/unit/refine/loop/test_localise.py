@@ -117,3 +117,22 @@ def test_few_calls_measure_every_sentence_on_fewer_cases():
 
 def test_nothing_is_left_out_unless_asked_for():
     assert not world(HEALTHY).run().ablation_plans
+
+
+@pytest.mark.parametrize(("failing", "shown"), [(12, 4), (3, 3), (16, 8)])
+def test_half_of_the_cases_that_sentences_are_tried_on_pass(failing: int, shown: int):
+    train = tuple(f"train-{number}" for number in range(16))
+    here = world(
+        HEALTHY,
+        with_calls(600, 32),
+        train=train,
+        passes=lambda text, case, check: (
+            passes(text, case, check)
+            and not (check == "utc" and case in train and train.index(case) < failing)
+        ),
+    )
+    here.run()
+    first = next(text for text, _, _ in here.drawn if text != HEALTHY.digest)
+    cases = {case for text, case, _ in here.drawn if text == first}
+    assert len(cases) == 8
+    assert sum(train.index(case) < failing for case in cases) == shown
