@@ -195,7 +195,8 @@ def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_o
 ):
     repo.edit(PROMPT, *REWORDED)
     repo.commit("Reword")
-    said = repo.gate("--annotations", code=1)
+    said = repo.gate("--annotations", "--accept-judge-change", "none changed", code=1)
+    assert "note: no judge changed, so there was nothing to accept" in said
     assert "its content changed, but its version is still 1.0.0" in said
     assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said
     assert f"::error file={PROMPT},line=6,title=regauge%3A {NAME}::" in said

@@ -165,6 +165,9 @@ def test_models_and_health(client):
             400,
             "messages[0].content",
         ),
+        ({"messages": [{"role": "user", "content": 5}]}, 400, "messages[0].content"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{}]}]}, 400, "messages[0].tool_calls"),
+        ({"tools": "none"}, 400, "tools"),
         ({"temperature": 3}, 400, "temperature"),
         ({"n": 0}, 400, "n"),
         ({"max_tokens": 1.5}, 400, "max_tokens"),
@@ -182,6 +185,7 @@ def test_a_wrong_request_gets_an_error_in_the_shape_of_the_interface(
 
 def test_a_body_that_is_no_json_and_a_path_that_is_none(client):
     assert client.send("POST", "/v1/chat/completions", b"{oops")[0] == 400
+    assert client.send("POST", "/v1/chat/completions", b"[]")[0] == 400
     assert client.send("GET", "/v1/nothing")[0] == 404
     assert client.send("DELETE", "/v1/models")[0] == 405
 

@@ -336,10 +336,8 @@ def _is_looser(name: str, before: Any, now: Any) -> bool:
         return True
     if name in _LARGER:
         return bool(now < before)
-    if name in _SMALLER:
-        # No limit is the loosest value.
-        return before is not None and (now is None or now > before)
-    return True
+    # No limit is the loosest value.
+    return name not in _SMALLER or (before is not None and (now is None or now > before))
 
 
 def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
@@ -665,10 +663,6 @@ def moved_files(base_commit: BaseCommit, directory: Path) -> Iterator[MovedBar]:
 
 def _only_added(path: Path, base: bytes) -> bool:
     """Return whether a file of labels keeps every line of the base."""
-    if path.suffix != ".jsonl":
+    if path.suffix != ".jsonl" or not path.is_file():
         return False
-    try:
-        now = path.read_bytes()
-    except OSError:
-        return False
-    return {*base.splitlines()} <= {*now.splitlines()}
+    return {*base.splitlines()} <= {*path.read_bytes().splitlines()}

@@ -370,7 +370,7 @@ def _subject_of_base(
         prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
     # An eval may pin a released version, which a change does not affect.
-    if head.source != _file_text(head):
+    if head.source != head.path.read_bytes().decode("utf-8"):
         return head, None, True
     return read_or_note(lambda: base_commit.prompt(head), base_commit, unreadable), None, False
 
@@ -381,34 +381,27 @@ def check_locks(base_commit: BaseCommit) -> tuple[RuleBreach, ...]:
     Raises:
         LockError: The current lock cannot be read.
     """
-    base = read_or_note(base_commit.lock, base_commit, [])
-    if base is None:
-        return ()
-    head = lock_of(base_commit.project.prompts_dir)
+    base, head = _base_lock(base_commit, []), lock_of(base_commit.project.prompts_dir)
     return lock_breaches(
         replace(head, path=base_commit.project.relative(head.path)), base, ref=base_commit.ref
     )
 
 
+def _base_lock(base_commit: BaseCommit, unreadable: list[str]) -> PromptLock:
+    """The lock of the base; empty if it cannot be read, which is noted."""
+    lock = read_or_note(base_commit.lock, base_commit, unreadable)
+    return lock or PromptLock(base_commit.project.prompts_dir / LOCK_NAME)
+
+
 def _breaches(
     head: Prompt, prompt: Prompt | None, base_commit: BaseCommit, unreadable: list[str]
 ) -> tuple[RuleBreach, ...]:
-    lock = read_or_note(base_commit.lock, base_commit, unreadable)
-    if lock is None:
-        lock = PromptLock(base_commit.project.prompts_dir / LOCK_NAME)
     return version_breaches(
         _prompt_for_messages(head, base_commit),
         prompt,
         head_lock=lock_of(head.path),
-        base_lock=lock,
+        base_lock=_base_lock(base_commit, unreadable),
     )
-
-
-def _file_text(head: Prompt) -> str:
-    try:
-        return head.path.read_bytes().decode("utf-8")
-    except OSError:
-        return ""
 
 
 def _prompt_for_messages(head: Prompt, base_commit: BaseCommit) -> Prompt:

@@ -198,8 +198,6 @@ def add_session(
         baseline = replace(baseline, sessions=(), cases={})
     cases = dict(baseline.cases)
     for case_id, trials in facts.items():
-        if not trials:
-            continue
         digest = top_up.digests[case_id][:CASE_DIGITS]
         case = cases.get(case_id, StoredTrials(digest=digest))
         for number in sorted(trials):

@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -69,10 +70,9 @@ class Checkout:
         directory, self._directory = self._directory, None
         if directory is None:
             return
-        try:
+        with suppress(GitError):
             git(self._root, "worktree", "remove", "--force", str(directory))
-        except GitError:
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def target_of_base(target: Target, base_commit: BaseCommit) -> Target | None:

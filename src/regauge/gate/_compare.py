@@ -239,7 +239,8 @@ def compare_with_anchor(
 
     Args:
         counts: Passes and trials, by case.
-        digests: Digest of each case; trials of another state of it are not compared.
+        digests: Digest of each case of today; other cases, and trials of other states, are
+            not compared.
         accepted: Cases left out of the test, as they may be worse since the anchor.
     """
     pairs = {
@@ -247,7 +248,7 @@ def compare_with_anchor(
         for case_id, count in sorted(counts.items())
         if count.trials
         and (baseline := anchor.baseline.cases.get(case_id)) is not None
-        and baseline.digest == digests[case_id][:CASE_DIGITS]
+        and baseline.digest == digests.get(case_id, "")[:CASE_DIGITS]
         and baseline.total.trials
     }
     base, new = _sides(pairs.values())

@@ -262,16 +262,12 @@ def _find_replaced(base_commit: BaseCommit, name: str) -> list[str]:
     """The case of each recorded line that differs from the base's with the same key."""
     path = base_commit.repository.top / name
     data = base_commit.repository.read(base_commit.commit, name)
-    try:
-        now = path.read_bytes()
-    except OSError:  # reported where its recordings are read
-        return []
-    if data is None:
+    if data is None or not path.is_file():
         return []
     before = _read_recorded(data)
     return [
         str(line.get("case", ""))
-        for key, line in _read_recorded(now).items()
+        for key, line in _read_recorded(path.read_bytes()).items()
         if key in before and _content(before[key]) != _content(line)
     ]
 

@@ -115,16 +115,13 @@ def pairs_p_value(
 
 
 def candidate_lead(rounds: Sequence[Pairs]) -> FloatArray:
-    """The mean pass rate of the candidate minus that of the base over cases, from -1 to 1."""
+    """The pass rates of the candidate minus those of the base, summed over cases."""
     base_passes, base_trials = _add_up([pairs.base for pairs in rounds])
     passes, trials = _add_up([pairs.candidate for pairs in rounds])
     has_both = (base_trials > 0) & (trials > 0)
     base_rates = base_passes / np.maximum(base_trials, 1)
     candidate_rates = passes / np.maximum(trials, 1)
-    return np.asarray(
-        np.sum((candidate_rates - base_rates) * has_both, axis=-1)
-        / np.maximum(has_both.sum(axis=-1), 1)
-    )
+    return np.asarray(np.sum((candidate_rates - base_rates) * has_both, axis=-1))
 
 
 def screen_bound(policy: SuitePolicy, number: int, *, prompts: int) -> float:

@@ -763,20 +763,11 @@ def baseline_errors(project: Project) -> list[Diagnostic]:
 
 
 def save_baseline(path: Path, baseline: Baseline) -> bool:
-    """Write a baseline in one step; return whether the file changed.
-
-    Raises:
-        BaselineError: It cannot be written.
-    """
+    """Write a baseline in one step; return whether the file changed."""
     content = baseline_text(baseline).encode()
-    try:
-        if path.is_file() and path.read_bytes() == content:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
-    except OSError as error:
-        message = f"cannot be written: {error.strerror or error}"
-        raise BaselineError([Diagnostic(path=path, line=None, message=message)]) from error
+    if path.is_file() and path.read_bytes() == content:
+        return False
+    write_whole(path, content)
     return True
 
 

@@ -215,9 +215,7 @@ def _locate(kind: str, file: object) -> tuple[Path, str, Path]:
     Raises:
         UsageError: There is no such file.
     """
-    if not isinstance(file, str):
-        raise UsageError(f"{kind}: file is a path, not {file!r}")
-    text = file.removeprefix("file://")
+    text = str(file).removeprefix("file://")
     path, colon, function = text.rpartition(":")
     if not colon or not function.replace(".", "").isidentifier():
         path, function = text, ""
@@ -541,8 +539,8 @@ def _module(path: Path, content: str) -> Any:
     """Load a file as a module, which can import files next to it."""
     name = f"regauge_assertion_{digest_of([path.as_posix(), content])[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"promptfoo_python: {path} is not a Python file")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     near = str(path.parent)
     sys.path.insert(0, near)
@@ -574,13 +572,13 @@ def _load(kind: str, file: object, function: str) -> Callable[..., object]:
         UsageError: There is no such file, or no such function in it.
     """
     path, file_function, _ = _locate(kind, file)
-    name = file_function or function
+    name, content = file_function or function, _read(kind, path)
+    if path.suffix != ".py":
+        raise UsageError(f"{kind}: {file} is not a Python file")
     try:
-        module: Any = _module(path, _read(kind, path))
+        module: Any = _module(path, content)
         for part in name.split("."):
             module = getattr(module, part)
-    except UsageError:
-        raise
     except AttributeError:
         raise UsageError(f"{kind}: {file} has no function {name!r}") from None
     except ModuleNotFoundError as error:

@@ -169,8 +169,6 @@ def load_labels(judge: str, project: Project) -> Labels:
         source.add_error(None, "no line has a label yet", fix)
         raise DatasetError(source.diagnostics)
     labels = _labels(records, source)
-    if not labels and not source.diagnostics:
-        source.add_error(None, "no labels", "add one, or remove the file")
     if source.diagnostics:
         diagnostics = sorted(source.diagnostics, key=lambda diagnostic: diagnostic.line or 0)
         raise DatasetError(diagnostics[:_ERRORS_SHOWN_MAX])
@@ -529,11 +527,10 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         InvalidFileError: The file cannot be read.
     """
     try:
-        text = read_regular(path).decode("utf-8")
-        return CalibrationFile.model_validate_json(text)
+        return CalibrationFile.model_validate_json(read_regular(path))
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         problem = f"cannot be read: {error}"
     except ValidationError as error:
         problem = explain_format(error.errors()[0])
@@ -559,19 +556,13 @@ def write_calibrations(path: Path, file: CalibrationFile) -> bool:
 
     Returns:
         Whether the file was written.
-
-    Raises:
-        UsageError: The file cannot be written.
     """
     from regauge.atomic import write_whole
 
     content = file.to_text().encode()
-    try:
-        if path.exists() and path.read_bytes() == content:
-            return False
-        write_whole(path, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    if path.exists() and path.read_bytes() == content:
+        return False
+    write_whole(path, content)
     return True
 
 

@@ -336,10 +336,9 @@ def mean_effect(tally: Tally, text: str, other: str, cases: Sequence[str]) -> tu
         if (score := tally.score(text, case, shared_checks)) is not None
         and (its := tally.score(other, case, shared_checks)) is not None
     ]
-    if not gains:
-        return 0.0, 0.0
-    error = stdev(gains) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
-    return fmean(gains), error
+    if len(gains) < 2:  # noqa: PLR2004 - a spread needs two
+        return sum(gains), 0.0
+    return fmean(gains), stdev(gains) / math.sqrt(len(gains))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

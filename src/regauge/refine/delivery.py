@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from regauge.atomic import write_whole
 from regauge.criteria import CRITERIA
-from regauge.errors import Diagnostic, GitError, PromptError, UsageError
+from regauge.errors import GitError, UsageError
 from regauge.gate import NO_TRIALS
 from regauge.git import commit_files, find_changed_files
 from regauge.markdown import escape_markdown, fence_lines
@@ -104,34 +104,29 @@ def build_revision(
 
 def apply_run(run: Run, path: Path) -> list[Path]:
     """Write the proposed files of a run, all or none."""
-    read_verified(run)
-    if not run.revision.is_file():
-        raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
-    before, after = run.before.read_bytes(), run.revision.read_bytes()
-    if path.read_bytes() == after:
+    files = _read_proposal(run, path)
+    if path.read_bytes() == files[path]:
         raise UsageError(f"{path} is what run {run.id} proposes already")
     check_unchanged(run, path)
-    proposed = run.directory / "prompts.lock"
-    lock_path = lock_of(path).path
-    old_lock = lock_path.read_bytes() if lock_path.is_file() else None
-    (run.directory / "applied.sha256").write_text(_sha(after) + "\n")
-    try:
-        write_whole(path, after)
-        if not proposed.is_file():
-            return [path]
+    (run.directory / "applied.sha256").write_text(_sha(files[path]) + "\n")
+    # The lock first: after a failure, the same command can be repeated.
+    for file, content in reversed(files.items()):
+        write_whole(file, content)
+    return [*files]
+
+
+def _read_proposal(run: Run, path: Path) -> dict[Path, bytes]:
+    """The proposed files of a run, after a check of its trail: the prompt, and its lock."""
+    read_verified(run)
+    if not run.revision.is_file():
+        raise UsageError(f"run {run.id} proposes no revision")
+    text = run.revision.read_bytes()
+    files = {path: text}
+    if (run.directory / "prompts.lock").is_file():
+        lock = lock_of(path)
         # Other prompts may have been released since: only our line is added to what is there.
-        write_whole(
-            lock_path, str(lock_of(path).add(parse_prompt(after.decode(), path=path))).encode()
-        )
-    except BaseException as error:
-        write_whole(path, before)
-        if old_lock is not None:
-            write_whole(lock_path, old_lock)
-        if isinstance(error, OSError):
-            diagnostic = Diagnostic(path=path, line=None, message=f"cannot be written: {error}")
-            raise PromptError([diagnostic]) from error
-        raise
-    return [path, lock_path]
+        files[lock.path] = str(lock.add(parse_prompt(text.decode(), path=path))).encode()
+    return files
 
 
 def check_unchanged(run: Run, path: Path) -> None:
@@ -207,8 +202,6 @@ def commit_on_branch(
 
     The working tree and the index stay as they are.
     """
-    if not run.revision.is_file():
-        raise UsageError(f"run {run.id} proposes no revision, so there is nothing to commit")
     head, files = check_not_committed(run, path)
     name = name or f"refine/{path.name.removesuffix('.prompt.yml')}-{run.id}"
     words = f"{message.rstrip()}\n\n{_RUN}: {run.id}"
@@ -217,20 +210,15 @@ def commit_on_branch(
 
 def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     """Check that a commit of a run's revision would not be empty."""
-    read_verified(run)
+    proposed = _read_proposal(run, path)
     check_unchanged(run, path)
     repository = Repository.open(path.resolve().parent)
     head = repository.commit("HEAD")
-    text = run.revision.read_bytes()
-    files = {repository.inside(path): text}
-    if (run.directory / "prompts.lock").is_file():
-        lock = lock_of(path)
-        released = lock.add(parse_prompt(text.decode(), path=path))
-        files[repository.inside(lock.path)] = str(released).encode()
+    files = {repository.inside(file): content for file, content in proposed.items()}
     if repository.read_all((head, file) for file in files) != [*files.values()]:
         return head, files
     message = f"HEAD has the revision of run {run.id} already"
-    if path.read_bytes() == text:
+    if path.read_bytes() == proposed[path]:
         raise UsageError(f"{message}, and so does {path}: there is nothing to commit")
     message = f"{message}: only the working tree differs, so there is nothing to commit"
     raise UsageError(message, fix=f"regauge refine apply {run.id}; or git checkout HEAD -- {path}")
@@ -484,12 +472,11 @@ def _still_failing(state: LoopState) -> list[FailureMode]:
     for mode in state.open_modes:
         counts = {case: state.fresh.count(text, case, mode.check) for case in mode.cases}
         now = sum(counts.values(), NO_TRIALS)
-        if not now.trials:
-            modes.append(mode)
-            continue
         is_chance = tail(now.trials, now.failed, test.flaky_rate) >= test.flaky_p
         has_edit = any(accepted.mode.check == mode.check for accepted in state.accepted)
-        if now.failed and not (has_edit and is_chance):
+        if not now.trials:
+            modes.append(mode)
+        elif now.failed and not (has_edit and is_chance):
             failed = tuple(case for case, count in counts.items() if count.failed)
             modes.append(replace(mode, failing=failed, failures=now.failed, trials=now.trials))
     return modes

@@ -12,14 +12,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from regauge.digests import JSON, digest_of
 from regauge.errors import RegaugeError
 from regauge.lexicon import Lexicon
 from regauge.prompts import Message, Replaceable, SectionError, section_below
 from regauge.statements import (
-    MergeError,
     Tree,
     alike,
     compare,
@@ -284,11 +283,8 @@ class Edit:
     @classmethod
     def from_json(cls, document: Mapping[str, JSON]) -> Edit:
         """Read the document that `to_json` writes."""
-        ops = document.get("ops")
-        if not isinstance(ops, list) or not ops:
-            raise EditError("an edit has a list `ops` with at least one operation")
         return cls(
-            ops=tuple(op_from_json(op, blank=True) for op in ops),
+            ops=tuple(op_from_json(op, blank=True) for op in cast("list[JSON]", document["ops"])),
             strategy=str(document.get("strategy", "")),
             proposer=str(document.get("proposer", "")),
             rationale=str(document.get("rationale", "")),
@@ -339,8 +335,6 @@ def ops_between(before: PromptText, after: PromptText) -> tuple[Op, ...]:
 
 def blocks_between(before: PromptText, after: PromptText) -> list[list[Op]]:
     """The same operations, those of neighbouring lines together."""
-    if [m.role for m in before.messages] != [m.role for m in after.messages]:
-        raise EditError("messages were added, removed or given another role")
     return [
         block
         for index in range(len(before.messages))
@@ -467,15 +461,11 @@ Unit: TypeAlias = "list[tuple[int, AtomChange]]"
 
 def comparisons(before: PromptText, after: PromptText) -> tuple[TextComparison, ...]:
     """Comparisons of two texts, message by message."""
-    if len(before.trees) != len(after.trees):
-        raise EditError("messages were added or removed")
     return tuple(compare(was, now) for was, now in zip(before.trees, after.trees, strict=True))
 
 
 def renumber_text(before: PromptText, after: PromptText) -> PromptText:
     """A later text with its numbers and references in order."""
-    if len(before.messages) != len(after.messages):
-        return after
     for index, tree in enumerate(before.trees):
         after = after.with_content(index, renumber(tree, after.messages[index].content))
     return after
@@ -493,12 +483,13 @@ def rule_edit(before: PromptText, after: PromptText, strategy: str, reason: str)
 
 
 def merge_changes(base: PromptText, first: PromptText, other: PromptText) -> PromptText:
-    """A text with the changes that two texts make to the same one."""
-    try:
-        for index, trees in enumerate(zip(base.trees, first.trees, other.trees, strict=True)):
-            base = base.with_content(index, merge(*trees))
-    except MergeError as error:
-        raise EditError(str(error)) from error
+    """A text with the changes that two texts make to the same one.
+
+    Raises:
+        MergeError: Both change the same place.
+    """
+    for index, trees in enumerate(zip(base.trees, first.trees, other.trees, strict=True)):
+        base = base.with_content(index, merge(*trees))
     return base
 
 

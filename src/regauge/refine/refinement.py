@@ -122,8 +122,6 @@ def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, 
     """
     text, accepted = base, list[Accepted]()
     for number, start, end in places:
-        if number >= len(text.messages):
-            continue
         tree = parse(text.messages[number].content)
         node = next(
             (part for part in tree.root.walk() if (part.start, part.end) == (start, end)), None

@@ -47,12 +47,13 @@ def observation_to_json(observation: Observation) -> dict[str, JSON]:
 
 
 def observation_from_json(document: Mapping[str, Any]) -> Observation:
-    """Read the document that `observation_to_json` writes."""
+    """Read the document that `observation_to_json` writes.
+
+    Raises:
+        KeyError, TypeError, ValueError: It is none.
+    """
     values = dict(document)
-    try:
-        return _adapters()[values.pop("kind")].validate_python(values)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"no observation of a run: {error}") from error
+    return _adapters()[values.pop("kind")].validate_python(values)
 
 
 # Of trails, and of `run.json`.
@@ -188,7 +189,7 @@ def replay_trail(state: LoopState, events: Sequence[TrailEvent], path: Path) -> 
             continue
         try:
             observation = observation_from_json(event.body["observation"])
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise TrailError(f"{path}: event {event.seq} cannot be read: {error}") from error
         if isinstance(observation, Interrupted):
             continue

@@ -119,10 +119,8 @@ def _label(value: Any) -> str:
 
 
 def label_table(judge: JudgeName) -> list[list[str]]:
-    """The confusion matrix with precision and recall, headings first; empty without labels."""
+    """The confusion matrix of a judge with labels: precision and recall, headings first."""
     rows = judge.labels
-    if not rows:
-        return []
     outputs = [row.label for row in rows]
     outputs += [word for word in (_OTHER, _NONE) if any(word in row.outputs for row in rows)]
     return [

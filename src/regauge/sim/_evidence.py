@@ -341,7 +341,7 @@ def _unfence(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
 
     The words that explain the tags are left out, too.
     """
-    has_fields = any(_SHEET_RE.field_opens.search(message.content) for message in messages)
+    has_fields = any(_SHEET_RE.field.search(message.content) for message in messages)
     explanation = f"<{_ANY_NAME}-"
     text = "\n\n".join(
         message.content
@@ -351,15 +351,11 @@ def _unfence(messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
     start = length = 0
-    while (tag := _SHEET_RE.field_opens.search(text, start)) is not None:
-        closing = f"\n</field.{tag['name']}-{tag['mark']}>"
-        end = text.find(closing, tag.end())
-        if end < 0:
-            break
-        before, inside = text[start : tag.start()], text[tag.end() : end]
-        pieces += [before, inside]
-        spans.append((length + len(before), length + len(before) + len(inside)))
-        start, length = end + len(closing), spans[-1][1]
+    for field in _SHEET_RE.field.finditer(text):
+        before = text[start : field.start()]
+        pieces += [before, field["text"]]
+        spans.append((length + len(before), length + len(before) + len(field["text"])))
+        start, length = field.end(), spans[-1][1]
     return "".join([*pieces, text[start:]]), spans
 
 

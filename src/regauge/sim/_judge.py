@@ -168,8 +168,6 @@ def _nearest_option(options: list[str], score: float) -> str:
 def choose_verdict(schema: Schema, score: float, text: str) -> Any:
     """Return the verdict for a score from 0 to 1, in the type of a field."""
     options = schema.values
-    if options and all(isinstance(option, bool) for option in options):
-        return (score >= _MIDDLE) if len(set(options)) > 1 else options[0]
     if options:
         return _nearest_option([str(option) for option in options], score)
     for variant in schema.variants:
@@ -240,36 +238,14 @@ def fill_schema(
         for variant in variants:
             if variant.kind in ("number", "integer") and _is_of(variant, value, depth):
                 return value if variant.values else _number(variant, value)
-            shaped_value = _shape_entries(value, variant, find_value, depth)
-            if _is_of(variant, shaped_value, depth):
-                return shaped_value
+            if _is_of(variant, value, depth):
+                return value
     if any(variant.document.get("type") == "null" for variant in variants):
         return None
     return _make(variants[0], find_value, depth)
 
 
-def _shape_entries(value: Any, variant: Schema, find_value: Any, depth: int) -> Any:
-    """Convert plain texts to a list's entries, if these are objects."""
-    entry: Any = variant.document.get("items")
-    if not is_list(value) or not is_object(entry) or variant.kind != "array":
-        return value
-    inner = variant.part(entry).variants[0]
-    if inner.kind != "object" or depth > _DEPTH_MAX:
-        return value
-    first = next(iter(inner.document.get("properties") or {"": None}))
-
-    def entry_of(text: Any) -> Any:
-        def phrase(name: str, below: Schema) -> Any:
-            return text if name == first else find_value(name, below)
-
-        return text if is_object(text) else fill_schema(inner, "", phrase, depth + 1)
-
-    return [entry_of(text) for text in value]
-
-
-def _make(  # noqa: PLR0911 - one line for each kind of value
-    variant: Schema, find_value: Any, depth: int
-) -> Any:
+def _make(variant: Schema, find_value: Any, depth: int) -> Any:
     if options := variant.values:
         return options[0]
     table: Any = variant.document if depth <= _DEPTH_MAX else {}
@@ -288,8 +264,6 @@ def _make(  # noqa: PLR0911 - one line for each kind of value
             return _number(variant, 0)
         case "boolean":
             return False
-        case "null":
-            return None
         case _:
             return "Nothing to add."
 
@@ -615,20 +589,16 @@ def _judge_relation(entry: str, subject: str, dice: Dice, number: int) -> Ruling
     return Ruling(entry=entry, score=float(near), borderline=not near and share > 0, reason=reason)
 
 
-def _judge_instruction(instruction: str, answer: str, dice: Dice, number: int) -> Ruling:
+def _judge_instruction(instruction: str, answer: str) -> Ruling:
     low = instruction.lower()
     limit = re.search(r"(\d+) words", low)
     is_followed = True
     if "upper case" in low or "uppercase" in low or "capital letters" in low:
         is_followed = answer == answer.upper()
-    elif "lower case" in low or "lowercase" in low:
-        is_followed = answer == answer.lower()
     elif "json" in low:
         is_followed = answer.strip().startswith(("{", "["))
     elif limit is not None:
         is_followed = len(answer.split()) <= int(limit[1])
-    elif _judgement_noise(dice, f"entry {number}") < -0.15:  # noqa: PLR2004 - it is hard to please now and then
-        is_followed = bool(words_of(instruction) & words_of(answer))
     omission = f"The answer does not follow {instruction[:80]!r}."
     reason = "It was followed." if is_followed else omission
     return Ruling(entry=instruction, score=float(is_followed), reason=reason)
@@ -669,7 +639,7 @@ def make_rulings(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
         if pattern.search(head):
             return [_judge_flag(entry, finder) for entry in items]
     if "prompt instructions" in head.lower():
-        return [_judge_instruction(entry, answer, dice, i) for i, entry in enumerate(items)]
+        return [_judge_instruction(entry, answer) for entry in items]
     if source:
         return [_judge_support(entry, source, dice, i) for i, entry in enumerate(items)]
     request = sheet.text("input", "question") or answer
@@ -695,7 +665,6 @@ def _judge_texts(sheet: Sheet, dice: Dice, head: str) -> list[Ruling]:
 
 
 _REASONS: Final = _RE.words("reasons")
-_TOPIC: Final = frozenset({"TP", "TN", "FP", "FN"})
 _ANSWERS: Final = 0.3
 _EDGE_CHARS: Final = 8_000
 
@@ -746,16 +715,7 @@ class _Judgement:
         if _RE.forgets.search(self.text) and sheet.text("source"):
             finding = measure_support(sheet.text("answer"), sheet.text("source"))
             return float(finding.contradicted), "It was held against what is known."
-        item = " ".join(parse_list(sheet.text("items")))
-        if not item or not sheet.text("source", "answer"):
-            return self.grade.score, self.grade.reason
-        finding = measure_support(item, sheet.text("source", "answer"))
-        score = finding.score + _judgement_noise(self.dice, "claim") / 2
-        if finding.contradicted:
-            return min(score, 0.2), f"It says otherwise: {finding.passage[:120]!r}."
-        missing = ", ".join(finding.missing[:3]) or "most of it"
-        reason = f"It says: {finding.passage[:120]!r}."
-        return score, reason if score >= _CARRIED else f"There is no word of {missing}."
+        return self.grade.score, self.grade.reason
 
     @cached_property
     def rulings(self) -> list[Ruling]:
@@ -769,8 +729,6 @@ class _Judgement:
             case "score":
                 return scale_score(schema, self.grade.score, self.head_and_tail)
             case "verdict" | "choice" | "supported":
-                if frozenset(schema.names) == _TOPIC:
-                    return self._topic()
                 return choose_verdict(schema, self.decision[0], self.head_and_tail)
             case "verdicts":
                 return self._verdicts(schema)
@@ -835,12 +793,6 @@ class _Judgement:
             return nearest_line(topic, ground)
         finding = measure_support(topic, ground)
         return finding.passage if finding.score >= _ANSWERS else ""
-
-    def _topic(self) -> str:
-        on_topic = measure_support(self.sheet.text("question"), self.sheet.text("topics")).score > 0
-        is_refusal = _RE.refuses.search(self.sheet.text("answer")) is not None
-        # A refusal is a negative; it is right off the topics only.
-        return ("T" if on_topic != is_refusal else "F") + ("N" if is_refusal else "P")
 
     def _verdicts(self, schema: Schema) -> list[Any]:
         entry: Any = schema.document.get("items") or {}

@@ -115,14 +115,12 @@ def _apply_to_section(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> lis
 
 
 def _lines_of_section(prompt: str, section: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a section; empty if it is missing."""
-    parts, role = _RE.role.split(prompt), str(section.get("message"))
-    blocks = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if name == role]
-    match = _RE.place.fullmatch(str(section.get("its text")))
-    if match is None or not blocks:
-        return []
-    lines = [_RE.numbered.sub("", line, count=1) for line in blocks[0].rstrip("\n").split("\n")]
-    return lines[int(match[1]) - 1 : int(match[2])]
+    """Return the lines of a section, such as `lines 3 to 7` of a message."""
+    parts = _RE.role.split(prompt)
+    block = parts[parts.index(str(section["message"])) + 1]
+    first, last = map(int, _RE.number.findall(str(section["its text"])))
+    lines = [_RE.numbered.sub("", line, count=1) for line in block.rstrip("\n").split("\n")]
+    return lines[first - 1 : last]
 
 
 _FLUFF: Final[list[str]] = _RE.entry("fluff")
@@ -153,9 +151,6 @@ def refine(request: CompletionRequest, dice: Dice) -> str | None:
 
 
 def _criticise(desk: RefinerInputs) -> JSON:
-    if desk.dice.happens("critic", 0.02):
-        reason = "The answers look right; the check may be too strict."
-        return {"hypothesis": reason, "kind": "judge-wrong", "quotes": []}
     advice = desk.advice or desk.read_check_line("what it looks at")
     near = desk.find_nearest(advice)
     shared = set(stems(near or "")) & set(stems(advice))
@@ -219,14 +214,12 @@ def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:
 
 
 def _restore(place: Mapping[str, Any]) -> list[dict[str, JSON]]:
-    statement, below = place.get("it said"), place.get("below the line")
+    statement, below = place.get("it said"), str(place.get("below the line", ""))
     now: Any = place.get("the prompt says")
     text = "\n".join(map(str, statement)) if is_list(statement) else ""
     if is_list(now) and now:
         return [_operation("replace" if text else "delete", str(now[0]), text)]
-    if isinstance(below, str) and below and text:
-        return [_operation("insert_after", below, text)]
-    return []
+    return [_operation("insert_after", below, text)] if below and text else []
 
 
 def _rewrite(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> str:

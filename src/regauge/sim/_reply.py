@@ -29,7 +29,7 @@ from regauge.sim._text import (
     summarise,
     table_of,
 )
-from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of, over_limit
+from regauge.sim._values import choose_label, clarity_of_limit, json_values, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -254,7 +254,7 @@ def _question(document: Document, instructions: Instructions, question: str) -> 
     return " ".join(best) or "The text does not say."
 
 
-def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:  # noqa: PLR0911 - one line for each task
+def _draft(document: Document, instructions: Instructions) -> str:  # noqa: PLR0911 - one line for each task
     """Do the task of a request in plain words; a summary if it is no usual one."""
     text, limits = instructions.text, instructions.limits
     if _RE.translate.search(text):
@@ -282,15 +282,12 @@ def _draft(document: Document, instructions: Instructions, dice: Dice) -> str:  
         return _bullets(document, instructions)
     if _RE.rewrite.search(text):
         return " ".join(document.sentences) or document.text
-    if limits.words_max is not None and dice.fails("too long text", clarity_of_limit(limits)):
-        summary = summarise(document, limits, words=4 * limits.words_max)
-        return " ".join(summary.split()[: over_limit(limits.words_max, dice)])
     return summarise(document, limits)
 
 
-def generic_text(document: Document, instructions: Instructions, dice: Dice) -> str:
+def generic_text(document: Document, instructions: Instructions) -> str:
     """Return a sensible plain text for any request; never empty."""
-    text = _draft(document, instructions, dice)
+    text = _draft(document, instructions)
     limit = instructions.limits.chars_max
     if limit is not None and len(text) > limit:
         text = text[:limit].rsplit(" ", 1)[0]
@@ -386,7 +383,7 @@ def compose(document: Document, instructions: Instructions, dice: Dice) -> str:
     elif instructions.labels and document.text.strip():
         text = _as_label(document, instructions, dice)
     else:
-        text = generic_text(document, instructions, dice)
+        text = generic_text(document, instructions)
     if orders.words_min and not instructions.wants_json:
         # The last paragraph is repeated until there are enough words.
         times = -(-orders.words_min // max(1, count_words(text)))

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 STATUSES: Final = frozenset(str(status) for status in range(400, 600))
-_SEEN_MAX: Final = 200_000
 # Choices of one request have trial numbers far from those of later requests.
 _CHOICE_STRIDE: Final = 1_000_003
 _KINDS: Final = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -175,7 +174,7 @@ class Service:
     def __init__(self, options: SimServerOptions) -> None:
         self.options = options
         self.counters = Counters()
-        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._seen: Counter[str] = Counter()
         self._tokens, self._refilled_at = math.inf, 0.0
 
     async def serve(
@@ -226,8 +225,6 @@ class Service:
                 reply = self._route(request, body)
             except _RefusalError as error:
                 reply = error.reply
-            except Exception as error:  # noqa: BLE001 - a server survives any request
-                reply = _RefusalError(f"the simulated model failed: {error!r}", status=500).reply
             if reply.fault not in ("drop", "timeout"):
                 counters.statuses[reply.status] += 1
             if reply.fault == "timeout":
@@ -329,12 +326,10 @@ class Service:
         """Return the trial of a request (0 with a seed, else counted) and its choices."""
         try:
             choices = read_parameters(request.parameters).n
-            trial = 0 if fields.get("seed") is not None else self._seen.get(request.digest, 0)
-            if counts and fields.get("seed") is None:
-                self._seen[request.digest] = trial + 1
-                self._seen.move_to_end(request.digest)
-                if len(self._seen) > _SEEN_MAX:
-                    self._seen.popitem(last=False)
+            is_counted = fields.get("seed") is None
+            trial = self._seen[request.digest] if is_counted else 0
+            if counts and is_counted:
+                self._seen[request.digest] += 1
             numbers = (trial + choice * _CHOICE_STRIDE for choice in range(choices))
             rules = self.options.rules
             return trial, [complete(request.for_trial(n), rules=rules) for n in numbers]

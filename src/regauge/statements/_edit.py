@@ -178,7 +178,7 @@ _BLOCK_START_CHARS = 60
 _WORDS = re.compile(r"\w+")
 _ENDS = ".!?\u2026\u3002\uff01\uff1f"
 _SENTENCE_END = re.compile(rf"[{_ENDS}]+")
-_LAST_MARK = re.compile(rf"[{_ENDS}]+$")
+_LAST_MARK = re.compile(rf"[{_ENDS}]+\Z")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _LABEL = re.compile(r"\W*(?P<label>\w[^:：|\n]{0,40}?)\W?\s*[:：|]")
 _WIDE = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
@@ -396,17 +396,10 @@ def move(tree: Tree, node: Node, anchor: Node, position: Position = "after") -> 
     >>> first, _, last = tree.nodes("entry")
     >>> move(tree, last, first, "before")
     '1. Reply.\n2. Read.\n3. Think.'
-
-    Raises:
-        ValueError: The anchor is inside the node.
     """
-    if node.start <= anchor.start < node.end:
-        raise ValueError("a node cannot be moved into itself")
     start = _content_start(tree, node) if node.kind == "entry" else node.start
     deletion = _deletion(tree, node)
     insertion = _insertion(tree, anchor, tree.text[start : node.end], position)
-    if deletion[0] < insertion[0] < deletion[1]:
-        insertion = (deletion[1], deletion[1], insertion[2])
     return renumber(tree, _patch(tree.text, [deletion, insertion]))
 
 

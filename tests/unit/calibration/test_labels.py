@@ -99,7 +99,7 @@ def test_every_error_is_said_with_its_line(load):
             json.dumps({"id": "l4", "case": "c", "output": "x"}),
             json.dumps({"id": "", "output": 7, "label": "good"}),
             json.dumps({"id": "l6", "case": "c", "output": "x", "score": 2}),
-            json.dumps({"id": "l7", "case": "c", "a": "x", "label": "tie"}),
+            json.dumps({"id": "l7", "case": "c", "a": "x", "output": "x", "label": "tie"}),
             json.dumps(row(8, score=0.5)),
             json.dumps(row(9, expected="x")),
             json.dumps(row(10, inputs=["x"])),
@@ -126,6 +126,8 @@ fixtures/labels/tone.jsonl:6: the score is '2', not a number from 0 to 1
 fixtures/labels/tone.jsonl:6: another kind of label than line 1: there `label` is pass or fail
   fix: keep one kind of label per file
 fixtures/labels/tone.jsonl:7: a label without `b`
+fixtures/labels/tone.jsonl:7: `output` next to `a` and `b`
+  fix: keep the one or the others
 fixtures/labels/tone.jsonl:7: another kind of label than line 1: there `label` is pass or fail
   fix: keep one kind of label per file
 fixtures/labels/tone.jsonl:8: `label` next to `score`

@@ -144,8 +144,13 @@ def test_a_record_that_cannot_be_read_lets_nobody_gate(project, labels, store):
     store(calibrated(labels), judge="another")
     assert informs(project) == "its calibration record is about 'another'"
     path = calibration_path("tone", project)
-    for text in ('{"judge": "tone"}', "", '{"judge":"tone","calibrations":[],"format":1}'):
-        path.write_text(text, encoding="utf-8")
+    for text in (
+        b'{"judge": "tone"}',
+        b"",
+        b"\xff",
+        b'{"judge":"tone","calibrations":[],"format":1}',
+    ):
+        path.write_bytes(text)
         assert informs(project) == "its calibration record cannot be read"
         with pytest.raises(InvalidFileError, match="regauge judges calibrate tone"):
             load_calibrations(path)

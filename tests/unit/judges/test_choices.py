@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,48 @@ def test_the_prompt_is_filled_from_the_row_and_the_answer():
 def test_the_last_choice_that_is_stated_counts(reply: str, outcome: str, score: float):
     verdict, _ = judged(reply)
     assert (verdict.outcome, verdict.score) == (outcome, score)
+
+
+CHOICES = "[{choice: a, score: 1}, {choice: b, score: 0}]"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "message"),
+    [
+        ("string: {}", "compares with nothing"),
+        ("string: {contains: }", "contains compares with None"),
+        ("string: {equals: [a]}", r"equals compares with \['a'\]"),
+        ("judge: {no_judge: 1}", "the evaluator 'one': "),
+        ("other: {a: b}", "is a 'other'; there are string, judge, llm and uses"),
+        (
+            "llm: {prompt: p, modelId: [m], choices: " + CHOICES + "}",
+            "systemPrompt and modelId are",
+        ),
+        ("llm: {prompt: p, choices: [a, b]}", "`choices` is a list of two or more"),
+        ("llm: {prompt: p, choices: [{choice: true, score: 1}]}", "put the choice in quotes"),
+        ("llm: {prompt: p, choices: [{choice: a, score: 2}]}", "a score is from 0 to 1, not 2"),
+    ],
+)
+def test_an_evaluator_that_cannot_judge_is_refused(evaluator: str, message: str):
+    with pytest.raises(PromptError, match=message):
+        judges(f"  - name: one\n    {evaluator}\n")
+
+
+def test_an_evaluator_of_a_judge_has_its_own_name_and_names_are_unique():
+    declared, case = judges("  - name: short\n    judge: {max_words: 3}\n")
+    assert declared.name == "short"
+    assert declared.check(completion("one two three"), case).outcome == "pass"
+    assert declared.check(completion("one two three four"), case).outcome == "fail"
+    twice = "  - name: short\n    judge: {max_words: 3}\n" * 2
+    with pytest.raises(PromptError, match="two evaluators are called 'short'"):
+        judges(twice)
+
+
+def test_an_evaluator_whose_template_is_filled_with_nothing_has_no_verdict():
+    declared, case = judges("  - name: says\n    string: {contains: '{{expected}}'}\n")
+    assert declared.advice() == ""
+    with pytest.raises(JudgeError, match="contains compares with an empty text"):
+        declared.check(completion("a"), replace(case, expected=""))
 
 
 def test_a_reply_without_a_choice_is_no_verdict():

@@ -12,13 +12,14 @@ from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import UsageError
 from regauge.judges._deepeval import FIELDS, Fields
-from regauge.judges._deepeval._ask import response_format
+from regauge.judges._deepeval._ask import _fence_value, read_grade, read_response, response_format
 from regauge.judges._deepeval._judge import (
     fingerprint,
     installed_version,
     metric_name,
     templates_digest,
 )
+from regauge.judges.model._response import ResponseError
 from regauge.providers import Completion
 from tests.unit.judges.deepeval_responses import case, completion, instance
 
@@ -250,3 +251,51 @@ def test_metrics_of_conversations_tools_and_retrieval_get_them_from_the_completi
         {"role": "user", "content": "Thanks."},
         {"role": "assistant", "content": "You are welcome."},
     ]
+
+
+class Grade(BaseModel):
+    verdict: str
+    score: float = 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"verdict": "Yes."}', ""),
+        ('{"verdict": "yes", "score": 1e999}', "a number of the response is not finite"),
+        ('{"score": 1}', "the response does not fit: verdict: "),
+        ("[1]", "the response does not fit: "),
+    ],
+)
+def test_a_response_fits_the_schema_of_its_metric(text: str, why: str):
+    if not why:
+        assert read_response(completion(text), Grade) == Grade(verdict="Yes.")
+        return
+    with pytest.raises(ResponseError, match=why):
+        read_response(completion(text), Grade)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"score": 1, "reason": "good"}', ""),
+        ('{"score": 1}', "the response has no reason"),
+        ('{"score": true, "reason": "good"}', "the score is True"),
+        ("[]", "the response has no reason"),
+    ],
+)
+def test_a_grade_has_a_score_and_a_reason(text: str, why: str):
+    if not why:
+        assert read_grade(completion(text)).text == text
+        return
+    with pytest.raises(ResponseError, match=why):
+        read_grade(completion(text))
+
+
+def test_the_parts_of_an_object_are_fenced_however_a_template_reads_them():
+    value = _fence_value("tool", {"name": "search the web", "count": 3}, "0123456789ab", {})
+    assert "search the web" in str(value["name"])
+    assert str(value["name"]) != "search the web"
+    assert (value["count"], len(value)) == (3, 2)
+    (first, _) = value
+    assert str(first) != "name"

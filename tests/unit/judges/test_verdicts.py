@@ -181,6 +181,29 @@ def test_arguments_that_a_judge_cannot_have_are_refused(make: Any, message: str)
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("outcome", "maybe", "the outcome is 'maybe', not 'pass', 'fail' or 'abstain'"),
+        ("score", 1.1, "the score is 1.1, not a number from 0 to 1"),
+        ("score", -0.1, "the score is -0.1, not"),
+        ("score", float("nan"), "the score is nan, not"),
+        ("score", "1", "the score is '1', not"),
+        ("reason", 3, "the reason is 3, not a text"),
+        ("cost_usd", -1, "the cost is -1, not an amount in US dollars"),
+        ("cost_usd", float("inf"), "the cost is inf, not"),
+        ("cost_usd", "1", "the cost is '1', not"),
+    ],
+)
+def test_a_verdict_with_a_value_that_it_cannot_have_is_an_error(
+    field: str, value: Any, message: str
+):
+    good = {"outcome": "pass", "score": 1, "reason": "ok", "cost_usd": 0}
+    assert judges.Verdict(**good).cost_usd == 0  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=message):
+        judges.Verdict(**{**good, field: value})
+
+
 def test_a_rule_on_a_run_judges_no_text():
     with pytest.raises(JudgeError, match="max_latency_s: judges a completion; only a text was"):
         judges.max_latency_s(1).check_text("ok")

@@ -40,7 +40,7 @@ def test_each_edit_ends_in_one_fate():
     here = world(without("json"), propose=lambda *_: edits(fluff, leak, JSON))
     assert fates(here) == {fluff: "screened-out", leak: "guarded", JSON: "kept"}
 
-    refused = world(without("json"), says=REFUSAL, propose=lambda *_: edits(JSON))
+    refused = world(without("json"), says=lambda _: REFUSAL, propose=lambda *_: edits(JSON))
     assert fates(refused) == {JSON: "suite-refused"}
 
 

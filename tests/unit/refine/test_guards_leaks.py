@@ -15,7 +15,7 @@ from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._policy import GuardPolicy
 from regauge.refine.edits import Edit, PromptText, apply, ops_between
-from regauge.refine.guards import CaseText, Guard, Leaks, text_warnings
+from regauge.refine.guards import CaseText, Guard, Leaks, specific, text_warnings
 from regauge.refine.subject import public_texts
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
 from tests.unit.refine.world import HEALTHY, JSON, LINES, SHORT, adding, deleting, replacing
@@ -310,3 +310,44 @@ def test_more_cases_never_make_a_leak_disappear_while_few_say_it(text):
 
     if Leaks(one, [], GuardPolicy()).describe_leak(text):
         assert Leaks(more, [], GuardPolicy()).describe_leak(text)
+
+
+def prompt_of(*lines: str) -> PromptText:
+    return PromptText.from_contents("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (["# Tone", "", "Be kind.", "{{input}}"], ["Be kind.", "{{input}}"], "takes away '# Tone'"),
+        (
+            ["# Tone", "", "Be kind.", "{{input}}"],
+            ["# Style", "", "Be kind.", "{{input}}"],
+            "",
+        ),
+        (
+            ["Be kind.", "```", "a", "```", "{{input}}"],
+            ["Be kind.", "```", "a", "{{input}}"],
+            "```",
+        ),
+        (
+            ["<tone>", "Be kind.", "</tone>", "{{input}}"],
+            ["<tone>", "Be kind.", "{{input}}"],
+            "<tone>",
+        ),
+        (["Be kind.", "{{input}}"], ["Be  kind.", "{{input}}"], "it changes nothing"),
+        (["Text:", "{{input}}"], ["Text:", "Be kind.", "{{input}}"], "puts text between 'Text:'"),
+    ],
+)
+def test_an_edit_that_tears_the_layout_is_refused(before: list[str], after: list[str], why: str):
+    old, new = prompt_of(*before), prompt_of(*after)
+    edit = Edit(ops=ops_between(old, new), strategy="rewrite", proposer="model:m")
+    objection = Guard(old, [], [], GuardPolicy()).objection(edit, old, new)
+    assert why in objection
+    assert bool(objection) is bool(why)
+
+
+def test_a_date_of_unknown_order_is_the_same_as_either():
+    either = specific("by 03/05/2024")
+    assert {"--03-05", "--05-03"} <= either
+    assert specific("2024-03-05") & specific("on 5 March") & either

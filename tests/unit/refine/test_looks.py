@@ -66,7 +66,10 @@ def test_a_healthy_prompt_is_looked_at_when_no_look_is_left():
 
 def test_the_last_look_is_taken_and_what_it_refuses_is_not_proposed():
     policy = RefinePolicy(limits=RunLimits(holdout_looks=1))
-    both = {"propose": lambda s, _: [adding(f"- Kindly {s.mode.check}.")], "says": REFUSAL}
+    both = {
+        "propose": lambda s, _: [adding(f"- Kindly {s.mode.check}.")],
+        "says": lambda _: REFUSAL,
+    }
     here = world(without("json", "utc"), policy, passes=lambda text, _, c: c in text, **both)
 
     state = here.run()

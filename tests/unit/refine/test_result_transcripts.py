@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regauge.refine.delivery import Revision, markdown_of, result_of
+from regauge.refine.delivery import Revision, evidence_lines, headline, markdown_of, result_of
 from regauge.refine.runs import TrailFile, read_trail
 from tests.transcripts import assert_as_written
 from tests.unit.refine.loop.test_transcripts import RUNS
@@ -19,7 +19,8 @@ SHOWN = (
     "goal-met", "improved", "goal-open", "nothing-to-refine", "no-acceptable-edit", "questions",
     "suite-refused", "candidates", "calls", "underpowered", "unreadable", "interrupted", "wild 1",
     "wild 3", "wild 7", "wild 10", "noise 0.2", "steadied", "not steadied", "judged by models",
-    "few calls", "more calls", "without holdout", "goals, three", "goal, lax",
+    "interrupted in the gate", "few calls", "more calls", "without holdout", "goals, three",
+    "goal, lax",
     "overfit",
 )  # fmt: skip
 
@@ -72,4 +73,6 @@ def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path
         replayed_calls=2,
     )
     facts = [f"{key}: {json.dumps(plain(value), default=str)}" for key, value in document.items()]
-    assert_as_written("\n".join([*facts, "", markdown_of(document)]), f"results/{name}")
+    proofs = [headline(document), *evidence_lines(document)]
+    text = "\n".join([*facts, "", *proofs, "", markdown_of(document)])
+    assert_as_written(text, f"results/{name}")

@@ -86,7 +86,7 @@ class World:
     Attributes:
         passes: Whether a check passes, by the prompt's text, the case and the check.
         propose: What a proposer comes with.
-        says: What the gate says instead of deciding.
+        says: What the gate says of a state instead of deciding.
         refuses: Whether the gate refuses a text, whatever its trials say.
         told: What to answer instead at the n-th action, such as an interruption.
         says_of: Whether a check says anything of a case.
@@ -99,7 +99,7 @@ class World:
     critique: Callable[[LoopState], CritiqueResult] = lambda _: CritiqueResult(
         critique=None, spending=Spending(model_calls=1)
     )
-    says: RevisionDecision | None = None
+    says: Callable[[LoopState], RevisionDecision] | None = None
     refuses: Callable[[str], bool] = lambda _: False
     told: dict[int, Interrupted] = field(default_factory=dict)
     says_of: Callable[[str, str], bool] = lambda *_: True
@@ -139,7 +139,7 @@ class World:
 
     async def verify(self, state: LoopState, action: RunGate) -> RevisionDecision | Interrupted:
         if self.says is not None:
-            return self.says
+            return self.says(state)
         if self.refuses(state.text.full_text):
             return RevisionDecision(
                 decision="reject", reasons=("refused",), outcomes=(), spending=Spending()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,7 @@ from regauge.reports._documents import (
     RefusalDocument,
     RuleDocument,
 )
+from regauge.reports._runs import verdict_events
 from tests.transcripts import assert_as_written
 from tests.unit.reports.test_decisions import (
     DIFF,
@@ -41,6 +43,7 @@ from tests.unit.reports.test_decisions import (
     a_prompt,
     answers,
 )
+from tests.unit.reports.test_labels import counted
 from tests.unit.reports.test_suggestions import found, record
 
 if TYPE_CHECKING:
@@ -321,8 +324,11 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
             reason="because",
             case=f"c{number}",
         )
-        for number in range(40)
+        for number in [*range(40), *range(41, 97, 7)]
     ]
+    pairs = [("a", "a"), ("a", "b"), ("b", "b"), ("b", "b"), ("a|b", "a"), ("a|b", None)]
+    judge = suites[0].judges[0].model_copy(update={"labels": counted(pairs).rows()})
+    labelled = suites[0].model_copy(update={"side": None, "judges": [judge]})
     text = [
         *styled(suite_lines(suites)),
         *styled(suite_lines(tally.suites(across_versions=True)[:1])),
@@ -347,5 +353,14 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
             for suite in joined.suites(["sim:a", "sim:b"])
         ),
         run_markdown(record().model_copy(update={"suites": suites}), rows(made)),
+        # Outside of a gate, wrong labels are tables.
+        *styled(judge_lines([labelled])),
+        run_markdown(record().model_copy(update={"suites": [labelled]}), []),
+        *(
+            json.dumps(event)
+            for event in verdict_events(
+                record(), [dict(row) for row in rows(made) if not row["verdicts"]]
+            )
+        ),
     ]
     assert_as_written("\n".join([*text, ""]), "reports/run")

@@ -121,6 +121,17 @@ def test_a_missing_section_and_a_harmful_step_cost_where_the_criteria_speak_of_t
     assert chosen(RUNBOOK + "\n\nRun `rm -rf /var/lib/etcd`.") != "same"
 
 
+def test_each_criterion_of_a_rubric_gets_its_number_and_grade():
+    verdict = {"number": {"type": "integer"}, "reasoning": TEXT, "score": {"enum": [1, 2, 3, 4, 5]}}
+    entry = {"type": "object", "properties": verdict, "required": list(verdict)}
+    form = schema(verdicts={"type": "array", "items": entry, "minItems": 3, "maxItems": 3})
+    verdicts = judged(STRICT, {"report": REPORT, "answer": FAITHFUL}, form)["verdicts"]
+    assert [verdict["number"] for verdict in verdicts] == [1, 2, 3]
+    assert {(v["score"], v["reasoning"]) for v in verdicts} == {
+        (score(FAITHFUL), verdicts[0]["reasoning"])
+    }
+
+
 PAIR = schema(reasoning=TEXT, winner={"type": "string", "enum": ["first", "second", "tie"]})
 
 

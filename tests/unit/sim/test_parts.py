@@ -72,6 +72,11 @@ def test_earlier_turns_are_examples():
     assert layout.document == "all fine"
 
 
+def test_all_user_messages_but_the_last_are_instructions():
+    messages = [Message(role="user", content=text) for text in ("Label it.", "all fine")]
+    assert read_layout(messages).instructions.startswith("Label it.")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -153,6 +158,8 @@ def test_keys_are_read_in_several_wordings(text):
         ("03.02.2024 um 09:05 Uhr", "2024-02-03 09:05"),
         ("3. Februar 2024, 09:05", "2024-02-03 09:05"),
         ("14:40 on 3 February 2024", "2024-02-03 14:40"),
+        ("3 February 2024 at 12:05 am", "2024-02-03 00:05"),
+        ("3 February 2024 at 12:05 pm", "2024-02-03 12:05"),
     ],
 )
 def test_times_are_read_in_many_formats(text, written):

@@ -66,6 +66,11 @@ def test_a_text_with_none_of_the_changes_is_the_text_before_and_with_all_says_wh
     found.compose(some)
 
 
+def test_an_open_fence_at_the_end_gets_no_second_period():
+    text = "```\n1. Read it.\n"
+    assert compare(parse(text), parse("")).compose(()) == text
+
+
 def entries(*texts):
     return "\n".join(f"{n}. {text}" for n, text in enumerate(texts, 1))
 

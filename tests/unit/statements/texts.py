@@ -63,10 +63,34 @@ Step 1: open it
 Step 2: close it, see step 1
 The end"""
 
+# Forms that are seldom in prompts.
+RARE = """\
+A. Miller signs every letter.
+Rules:
+
+１．Read it all.
+２．Write it down. Be brief.
+Sort so:
+
+C. urgent
+D. other
+
+Step x: is no step
+12: is no entry
+- Keep names. Never change them.
+  Not even these.
+
+  - not this
+- {{input}} is data
+{"open": [1,
+ "never closed"
+{"closed": 1} no more
+- last; or first"""
+
 # So much is shown of what stands beside a difference.
 _BESIDE = 8
 _TASKS = ("antraege", "gijiroku", "mails", "manifests", "travel", "invoices")
-TEXTS = {"zoo": ZOO, **{name: load_task(name).healthy_prompt() for name in _TASKS}}
+TEXTS = {"zoo": ZOO, "rare": RARE, **{name: load_task(name).healthy_prompt() for name in _TASKS}}
 
 
 def difference(before: str, after: str) -> str:

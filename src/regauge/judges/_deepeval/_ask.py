@@ -208,8 +208,6 @@ def _cover_shingles(prompt: str, texts: Collection[str], covered: bytearray) -> 
         for form in _forms(text)
         for position in range(len(form) - _SHINGLE + 1)
     }
-    if not shingles:
-        return
     for position in range(len(prompt) - _SHINGLE + 1):
         if prompt[position : position + _SHINGLE] in shingles:
             covered[position : position + _SHINGLE] = b"\x01" * _SHINGLE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
-from regauge.refine.edits import EditError, merge_changes
+from regauge.refine.edits import merge_changes
 from regauge.refine.loop._candidates import add_attempt
 from regauge.refine.loop._plan import (
     FRESH_LOOKS,
@@ -26,6 +26,7 @@ from regauge.refine.loop._plan import (
 )
 from regauge.refine.loop._search import diagnosed, stop, verify
 from regauge.refine.loop._state import EditBisection
+from regauge.statements import MergeError
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -141,24 +142,19 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
     state = state.note("limit", text)
     if state.bisection is not None and state.bisection.passed:
         return _keep_passed_edits(state, state.bisection, reason)
+    if state.phase == "settle":
+        return after_settle(state)
     has_sure_edits = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
-    match state.phase:
-        case "settle":
-            return after_settle(state)
-        case "fresh" if has_sure_edits and remaining >= suite_calls(state.config):
-            reason_text = "too few trials are left"
-            return _roll_back(state, "undecided", reason_text, state.doubtful_texts)
-        case phase if state.accepted and reason != "holdout-looks" and phase not in _VERIFYING:
-            return verify(state, reason)
-        case _:
-            # The accepted edits are kept, so that a user can continue the run.
-            if state.accepted_edits and reason == "calls":
-                calls = calls_wanted(replace(state, stopped_phase=state.phase))
-                count = plural(len(state.accepted_edits), "accepted edit")
-                text += (
-                    f" before {count} could be verified; about {calls} more calls would verify it"
-                )
-            return stop(state, reason, text)
+    if state.phase == "fresh" and has_sure_edits and remaining >= suite_calls(state.config):
+        return _roll_back(state, "undecided", "too few trials are left", state.doubtful_texts)
+    if state.accepted and reason != "holdout-looks" and state.phase not in _VERIFYING:
+        return verify(state, reason)
+    # The accepted edits are kept, so that a user can continue the run.
+    if state.accepted_edits and reason == "calls":
+        calls = calls_wanted(replace(state, stopped_phase=state.phase))
+        count = plural(len(state.accepted_edits), "accepted edit")
+        text += f" before {count} could be verified; about {calls} more calls would verify it"
+    return stop(state, reason, text)
 
 
 def _keep_passed_edits(state: LoopState, stack: EditBisection, reason: StopReason) -> LoopState:
@@ -337,7 +333,7 @@ def _roll_back(
             state = add_attempt(state, edit, detail, result)
             state = state.note("rolled-back", text_of, edit.text.digest)
         else:
-            with suppress(EditError):  # it changes a rolled-back edit, so it is dropped, too
+            with suppress(MergeError):  # it changes a rolled-back edit, so it is dropped, too
                 text = merge_changes(before, edit.text, text)
                 rest.append(replace(edit, text=text))
         before = edit.text

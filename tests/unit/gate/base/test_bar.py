@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from regauge.gate._bar import moved_evaluators, moved_settings
+from regauge.datasets import load_dataset
+from regauge.gate._bar import moved_checks, moved_evaluators, moved_settings
 from regauge.project import Settings
 from regauge.prompts import Prompt, parse_prompt
 
@@ -21,6 +23,7 @@ def moved(base: dict[str, object], head: dict[str, object]) -> list[str]:
         ({"on_new": "block"}, {"on_new": "warn"}, "on_new"),
         ({}, {"on_judge_change": "note"}, "on_judge_change"),
         ({}, {"min_effect": 0.99}, "min_effect"),
+        ({"accepted_max": 3}, {"accepted_max": 4}, "accepted_max"),
         ({}, {"alpha_case": 1e-12}, "alpha_case"),
         ({}, {"new_case_passes": 1}, "new_case_passes"),
         ({}, {"ref": "origin/other"}, "ref"),
@@ -104,3 +107,49 @@ def test_an_evaluator_that_only_the_base_has_moves_the_bar(before, now, moved_na
     if moved_names == ["one"] and now and "one" in now[0]:
         assert '"contains": "a"' in found[0]
         assert '"contains": "b"' in found[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "bar"),
+    [
+        ({}, {"checks": [{"contains": "a"}]}, ""),
+        ({"checks": [{"contains": "a"}]}, {"checks": [{"contains": "a"}, {"contains": "b"}]}, ""),
+        ({"checks": [{"contains": "a"}]}, {"checks": [{"contains": "b"}]}, '"a"'),
+        ({"checks": [{"contains": "a"}]}, {}, '"a"'),
+        (
+            {"checks": [{"contains": "a"}, {"contains": "b"}]},
+            {"checks": [{"contains": "a"}, {"contains": "b"}], "pass_at": 0.5},
+            "pass_at 1 -> pass_at 0.5",
+        ),
+        (
+            {"checks": [{"contains": "a"}, {"contains": "b"}], "pass_at": 0.5},
+            {"checks": [{"contains": "a"}, {"contains": "b"}]},
+            "",
+        ),
+        # Where a share suffices, an added check outweighs another one.
+        (
+            {"checks": [{"contains": "a"}], "pass_at": 0.5},
+            {"checks": [{"contains": "a"}, {"contains": "b"}], "pass_at": 0.5},
+            '"b"',
+        ),
+    ],
+)
+def test_fewer_checks_of_a_case_or_a_smaller_share_of_them_move_the_bar(
+    tmp_path: Path, before: dict[str, object], now: dict[str, object], bar: str
+):
+    datasets = []
+    for name, fields in (("before", before), ("now", now)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(json.dumps({"id": "one", "inputs": {"a": "b"}, **fields}) + "\n")
+        datasets.append(load_dataset(path, fixtures_dir=tmp_path))
+    bars = [str(moved_bar) for moved_bar in moved_checks(datasets[1], datasets[0])]
+    assert [text.partition(":")[0] for text in bars] == ["checks of one"] * bool(bar)
+    assert all(bar in text for text in bars)
+    assert list(moved_checks(datasets[1], None)) == []
+
+
+def test_another_judge_model_moves_the_bar_unless_the_base_has_none():
+    (bar,) = moved({"judge_model": "openai:a"}, {"judge_model": "openai:b"})
+    assert bar == 'judge_model in [tool.regauge]: "openai:a" -> "openai:b"'
+    assert moved({"judge_model": "openai:a"}, {"judge_model": "openai:a"}) == []
+    assert moved({}, {"judge_model": "openai:b"}) == []

@@ -228,6 +228,9 @@ def test_a_ref_that_does_not_exist_is_named(repo: Repo):
     ):
         with pytest.raises(GitError, match=told):
             repo.base(ref)
+    repo.git("remote", "add", "origin", str(repo.root))
+    with pytest.raises(GitError, match=rf"{none} 'origin/new'\n  fix: git fetch origin$"):
+        repo.base("origin/new")
     repo.git("branch", "--move", "main", "elsewhere")
     with pytest.raises(GitError, match=rf"{none} 'nope'\n  fix: name one of elsewhere"):
         repo.base("nope")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,10 @@ def test_keys_tell_in_what_they_differ():
         ]
     )
     assert KEY.differences(KEY) == ()
+    hotter = replace(KEY, parameters={**KEY.parameters, "temperature": 2})
+    (difference,) = KEY.differences(hotter)
+    assert str(difference).startswith("parameters: ")
+    assert "'temperature': 2" in str(difference)
 
 
 def test_saving_writes_only_what_differs(tmp_path: Path):
@@ -225,6 +230,11 @@ def complaint(text: str) -> str:
 def test_a_number_of_too_many_digits_is_named():
     with pytest.raises(BaselineError, match="not JSON: an integer has too many digits"):
         parse_baseline(b'{"schema_version": ' + b"9" * 5000 + b"}", place=Path("b.json"))
+
+
+def test_a_file_that_is_not_utf_8_is_named():
+    with pytest.raises(BaselineError, match="not UTF-8: invalid start byte"):
+        parse_baseline(b"\xff{}", place=SHOWN)
 
 
 def test_a_merge_conflict_is_called_what_it_is():

@@ -86,7 +86,7 @@ ENDINGS = {
     "no-acceptable-edit": lambda: world(without("json"), propose=fluff),
     "no-new-edit": lambda: world(without("json"), propose=lambda *_: []),
     "questions": lambda: world(without("json"), **question("golden-wrong")),
-    "suite-refused": lambda: world(without("json"), says=REFUSAL),
+    "suite-refused": lambda: world(without("json"), says=lambda _: REFUSAL),
     "cycles": lambda: world(without("json"), limited(cycles=1), propose=fluff),
     "candidates": lambda: world(
         without("json"),

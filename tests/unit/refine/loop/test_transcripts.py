@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.refine._policy import RefinePolicy, RunLimits
+from regauge.refine._policy import GuardPolicy, RefinePolicy, RunLimits
+from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.edits import PromptText
+from regauge.refine.guards import Guard
 from regauge.refine.loop._plan import calls_left, calls_wanted, can_confirm, underpowered_text
-from regauge.refine.loop._state import Critique, CritiqueResult, Release, Spending
+from regauge.refine.loop._state import (
+    Critique,
+    CritiqueResult,
+    Interrupted,
+    Release,
+    RevisionDecision,
+    Spending,
+)
 from regauge.refine.loop._verification import (
     describe_sides,
     generalisation_ratio,
     is_steadier,
     split_cases,
 )
+from regauge.refine.refinement import removals_of
 from tests.transcripts import assert_as_written
 from tests.unit.refine.loop.test_loop import ENDINGS
 from tests.unit.refine.loop.test_loop_goals import utc_fails_often
@@ -29,6 +39,7 @@ from tests.unit.refine.world import (
     HEALTHY,
     HOLDOUT,
     JSON,
+    LINES,
     TRAIN,
     adding,
     goal,
@@ -38,7 +49,7 @@ from tests.unit.refine.world import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from regauge.refine.loop._state import LoopState, Note
     from tests.unit.refine.world import World
@@ -71,6 +82,48 @@ def released(*texts: str, base: PromptText | None = None, **more: Any) -> World:
 def half_helping(text: str, case: str, check: str) -> bool:
     """An edit for JSON helps every second case, held-out ones too."""
     return passes(text, case, check) and (check != "json" or int(case[-1]) % 2 == 0)
+
+
+def decision(outcome: Any, outcomes: tuple[Outcome, ...]) -> RevisionDecision:
+    return RevisionDecision(
+        decision=outcome, reasons=(), outcomes=outcomes, spending=Spending(calls=len(outcomes))
+    )
+
+
+def worse_by_a_judge() -> World:
+    """The gate accepts a text although a judge's check fails in its trials of most cases."""
+
+    def accepted(state: LoopState) -> RevisionDecision:
+        outcomes = tuple(
+            Outcome(
+                text=state.text.digest,
+                case=case,
+                trial=7,
+                checks=tuple(
+                    CheckOutcome(check=check, passed=check != "utc", code="") for check in LINES
+                ),
+                output=case,
+            )
+            for case in state.config.cases
+        )
+        return decision("accept", outcomes)
+
+    return world(without("json"), judging=JUDGED, says=accepted)
+
+
+def removing(frozen: Sequence[str] = (), **more: Any) -> World:
+    """A removal of a line and of its list, which are without effect."""
+    text = PromptText.from_contents(f"{HEALTHY.full_text}\n\nManners:\n\n- Be kind.\n- Greet.")
+    root = text.trees[0].root
+    places = {
+        (0, node.start, node.end)
+        for node in root.walk()
+        if text.trees[0].text_of(node).startswith(("- Be kind.", "Be kind."))
+    }
+    removals = removals_of(text, sorted(places, reverse=True))
+    return world(
+        text, removals=removals, guard=Guard(text, [], (), GuardPolicy(), frozen=frozen), **more
+    )
 
 
 RUNS: dict[str, Callable[[], World]] = {
@@ -155,6 +208,19 @@ RUNS: dict[str, Callable[[], World]] = {
     "goal of few cases": lambda: world(
         without("utc"), goals=(goal("utc", 0.8, (*TRAIN[:4], *HOLDOUT)),)
     ),
+    "unmeasured by the gate": lambda: world(
+        without("json"), says=lambda _: decision("unmeasured", ())
+    ),
+    "worse by a judge": worse_by_a_judge,
+    "interrupted in the gate": lambda: world(
+        without("json"), told={6: Interrupted(reason="interrupted", text="Ctrl-C")}
+    ),
+    "no verdict on a held-out case": lambda: world(
+        without("json"), says_of=lambda case, _: case != HOLDOUT[0]
+    ),
+    "text removed": lambda: removing(refuses=lambda _: False),
+    "removal refused by the gate": lambda: removing(refuses=lambda _: True),
+    "removal of frozen text": lambda: removing(frozen=["- Be kind."]),
     "overfit": lambda: world(
         without("json", "utc"),
         passes=lambda text, case, check: (

@@ -6,15 +6,17 @@ import asyncio
 import json
 import re
 from collections import Counter
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.judges.model._response import ResponseError
-from regauge.providers import parse_model_id
+from regauge.providers import CompletionRequest, parse_model_id
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import apply
+from regauge.refine.loop._state import Spending, TrialPlan, TrialResults
 from regauge.refine.proposers._model import (
     TEMPERATURES,
     ModelProposer,
@@ -24,6 +26,7 @@ from regauge.refine.proposers._model import (
     request_critique,
     request_edits,
 )
+from regauge.refine.proposers._protocol import Ideas
 from regauge.refine.trials import _representatives, mask_value
 from tests.unit.refine.proposers.problems import (
     CASES,
@@ -37,6 +40,12 @@ from tests.unit.refine.proposers.problems import (
     told,
     without,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.providers import Completion
+    from regauge.refine.proposers._protocol import ModelCaller, Problem
 
 MODEL = ModelProposer(model=parse_model_id("openai:gpt-5-mini"))
 REASON = "- reason: one sentence of at most 30 words."
@@ -268,3 +277,59 @@ def test_the_check_is_told_without_what_a_case_expects() -> None:
     assert "what a prompt should say" not in ask.asked[0].messages[-1].content
     _, ask = proposals(json.dumps(ADD), check=LIMIT)
     assert f"what a prompt should say for it: {LIMIT.advice}" in ask.said
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"refusal": "I must not."}, "the model refused: 'I must not.'"),
+        ({"finish_reason": "content_filter"}, "withheld by a content filter"),
+        ({"text": " "}, "the reply has no text"),
+    ],
+)
+def test_a_completion_without_a_reply_is_refused_in_words(
+    changes: dict[str, Any], why: str
+) -> None:
+    replies = Replies(json.dumps(ADD))
+
+    async def complete(request: CompletionRequest) -> Completion:
+        return replace(await replies(request), **changes)
+
+    _, _, problem = told(NOW)
+    done = asyncio.run(request_edits(MODEL, problem, ProposerCalls(complete, 40)))
+    assert done.edits == ()
+    assert why in done.refused[0]
+
+
+def test_without_calls_there_is_no_critique_and_no_error() -> None:
+    _, _, problem = told(NOW)
+    done = asyncio.run(request_critique(MODEL, problem, ProposerCalls(Replies("{}"), 0)))
+    assert (done.critique, done.refused) == (None, "")
+
+
+class Searcher:
+    """A proposer that runs trials of its own, and then calls a model."""
+
+    async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
+        assert problem.run_trials is not None
+        results = [await problem.run_trials(problem.text, problem.cases[:2]) for _ in range(2)]
+        assert all(isinstance(result, TrialResults) for result in results)
+        request = CompletionRequest(provider="p", model="m", messages=(), parameters={})
+        await call_model(request)
+        return Ideas()
+
+
+def test_the_trials_of_a_search_are_new_each_time_and_count_like_its_calls() -> None:
+    plans: list[TrialPlan] = []
+
+    async def run_trials(more: Sequence[TrialPlan]) -> TrialResults:
+        plans.extend(more)
+        return TrialResults(outcomes=(), spending=Spending(calls=2))
+
+    _, _, problem = told(NOW, run_trials=run_trials)
+    calls = ProposerCalls(Replies("{}"), 0)
+    done = asyncio.run(request_edits(Searcher(), problem, calls))  # type: ignore[arg-type]
+    assert done.spending == Spending(calls=4)
+    assert done.refused == ("no calls of the model are left",)
+    trials = [trial for plan in plans for trial in plan.trials]
+    assert len(set(trials)) == len(trials) == 4

@@ -1,0 +1,67 @@
+"""Parameters that a rule of a project takes: their names, their digests, and types it cannot take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regauge.errors import UsageError
+from regauge.judges import Check, on_text, passed, promptfoo_python, rule
+
+
+@rule()
+def spells(*words: object, file: object = None, **named: object) -> Check:
+    """The words are spelled as in a dictionary."""
+    return on_text(None, lambda _: passed("ok"))
+
+
+def test_every_type_of_parameter_is_in_name_and_digest():
+    rules = [
+        spells("a"),
+        spells("a", "b c"),
+        spells(file=Path("words/en.txt")),
+        spells(file=Path("other/en.txt")),
+        spells(file={"b", "a"}),
+        spells(file=[1, 2, 3, 4]),
+        spells(file={"a": 1}),
+        spells(lower=True),
+    ]
+    assert [each.name for each in rules] == [
+        "spells(a)",
+        "spells(a, 'b c')",
+        "spells(file=en.txt)",
+        "spells(file=en.txt)",
+        str(rules[4].name),
+        "spells(file=[1, 2, 3, …])",
+        "spells(file={…})",
+        "spells(lower=True)",
+    ]
+    assert len({each.digest for each in rules}) == len(rules)
+    assert rules[0].advice() == ""
+    assert rules[0].with_name("words").name == "words"
+    assert spells(file={"a", "b"}).digest == rules[4].digest
+    assert spells(file=Path("words/en.txt")).digest == rules[2].digest
+
+
+def test_a_parameter_that_no_document_can_hold_is_refused():
+    with pytest.raises(UsageError, match="spells: a parameter cannot be a object: <object"):
+        spells(file=object())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("check.txt", "x", "is not a Python file"),
+        ("check.py", "get_assert = 3", "'get_assert' of .* is not a function"),
+        ("check.py", "", "has no function 'get_assert'"),
+        ("check.py", "\udcff", "cannot be read: "),
+    ],
+)
+def test_a_file_without_an_assertion_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, message: str
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UsageError, match=message):
+        promptfoo_python(file=name)
