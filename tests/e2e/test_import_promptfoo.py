@@ -236,13 +236,23 @@ def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):
     assert "promptfooconfig.link" not in report
 
 
-def test_code_of_another_project_is_named_and_not_copied(here: Here):
+def test_judges_of_another_project_are_copied_and_its_programs_are_named(here: Here):
     here.write("../other/check.js", "module.exports = () => true")
     tests = [{"vars": {"q": "a"}, "assert": [{"type": "javascript", "value": "file://check.js"}]}]
     here.write("../other/promptfooconfig.yaml", config(tests=tests, providers=["exec:cat"]))
     here.run("../other")
-    assert here.read("IMPORT.md").count("its code is outside of this project; run the import") == 2
-    assert not any(path.endswith(".js") for path in here.files())
+    report = here.read("IMPORT.md")
+    assert "its code is outside of this project; run the import in its repository" in report
+    assert "code was copied to evals/promptfoo/check.js; files that it loads were not" in report
+    assert "=> true" in here.read("evals/promptfoo/check.js")
+    assert [*here.cases()[0]["checks"][0]] == ["javascript"]
+
+
+def test_prompts_of_an_old_form_are_labelled_by_file(here: Here):
+    here.write("one.txt", "One {{q}}")
+    here.write("promptfooconfig.yaml", config(prompts={"one.txt": "first"}))
+    here.run(".")
+    assert "first" in next(path for path in here.files() if path.endswith(".prompt.yml"))
 
 
 def test_a_value_that_is_no_path_or_pattern_is_named(here: Here):

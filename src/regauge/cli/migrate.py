@@ -411,8 +411,15 @@ def _migrated_files(
 
 
 def _write(files: Mapping[Path, bytes]) -> None:
-    for path, data in files.items():
-        write_whole(path, data)
+    """Write all files, or none of them."""
+    before = {path: path.read_bytes() for path in files}
+    try:
+        for path, data in files.items():
+            write_whole(path, data)
+    except BaseException:
+        for path, old in before.items():
+            write_whole(path, old)
+        raise
 
 
 def _print_plan(plans: Sequence[_PromptPlan], model: ModelId, *, as_json: bool) -> None:

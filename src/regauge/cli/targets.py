@@ -328,5 +328,9 @@ def _diff(old: TargetState, new: TargetState) -> Iterator[str]:
         labels = [f"{path}@{state.place}" if state.place else path for state in (old, new)]
         if texts[0] == texts[1]:
             continue
-        a, b = (text.decode(errors="replace").splitlines() for text in texts)
+        try:
+            a, b = (text.decode().splitlines() for text in texts)
+        except UnicodeDecodeError:
+            yield f"binary files {labels[0]} and {labels[1]} differ"
+            continue
         yield from unified_diff(a, b, labels[0], labels[1], lineterm="")

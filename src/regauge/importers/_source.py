@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -35,6 +36,11 @@ _ALL_BYTES_MAX: Final = 256 * 1024 * 1024
 _NAME_MAX: Final = 255
 _MESSAGE_MAX: Final = 300
 _SHOWN: Final = 100
+_GLOB_MAX: Final = 2_000
+_MARKERS: Final = (
+    "package.json", "pyproject.toml", "LICENSE*", "LICENCE*", "README*", "go.mod", "Cargo.toml",
+    ".gitignore",
+)  # fmt: skip
 _GLOB_PART: Final = re.compile(r"(?<=[^/])\*\*+|\*\*+(?=[^/])")
 _GAP: Final = re.compile(r"[\s,]*")
 _AGAIN: Final = "correct the file, or export it again"
@@ -140,17 +146,26 @@ class SourceTree:
 
     @classmethod
     def containing(cls, path: Path, *, project: Path) -> SourceTree:
-        """The repository of a file: that of git, else the project, else the file's directory.
+        """The repository of a file: that of git, the project, or the nearest directory like one.
 
         Args:
             path: A file or directory.
             project: The root of the project that imports.
         """
         start = path.resolve() if path.is_dir() else path.resolve().parent
-        for directory in (start, *start.parents):
+        above = [start, *start.parents]
+        for directory in above:
             if (directory / ".git").exists():
                 return cls(directory)
-        return cls(project if start.is_relative_to(project.resolve()) else start)
+        if start.is_relative_to(project.resolve()):
+            return cls(project)
+        home = Path.home()
+        for directory in above[:-1]:
+            if directory == home:
+                break
+            if any(next(directory.glob(marker), None) for marker in _MARKERS):
+                return cls(directory)
+        return cls(start)
 
     def relative(self, path: Path) -> str:
         """A path below the root, with slashes."""
@@ -197,7 +212,13 @@ class SourceTree:
         paths = [self.resolve(reference, place) for place in (base, self.root)]
         patterns = [_GLOB_PART.sub("*", self.relative(path)) for path in paths]
         for pattern in patterns:
-            matched = (path for path in self.root.glob(pattern) if path.is_file())
+            try:
+                matches = (path for path in self.root.glob(pattern) if path.is_file())
+                matched = [*itertools.islice(matches, _GLOB_MAX + 1)]
+            except (ValueError, NotImplementedError, OSError) as error:
+                raise SourceError(f"{pattern} is no pattern: {error}") from error
+            if len(matched) > _GLOB_MAX:
+                raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
             if plain := [path for path in matched if not self._is_linked(path)]:
                 return sorted(plain)
         raise SourceError(f"{patterns[0]} matches no file")

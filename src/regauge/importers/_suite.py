@@ -210,10 +210,20 @@ class ImportedSuite:
 
     def check(self, spec: JSON, kind: str, place: SourcePlace) -> JSON:
         """The judge of a criterion; `unmeasured` if its parameters are invalid."""
-        if problem := problem_of(spec):
+        if problem := self.problem_of(spec, place):
             return self.unmeasured(kind, problem, place)
         self.imported.assertions += 1
         return spec
+
+    def problem_of(self, spec: JSON, place: SourcePlace) -> str:
+        """The reason why a judge's parameters are invalid, else empty; notes a missing package."""
+        try:
+            judge_from_spec(spec)
+        except UsageError as error:
+            if "is not installed" not in error.message:
+                return " ".join(error.message.split())
+            self.imported.note("manual", place, f"{error.message} ({error.fix})")
+        return ""
 
     def unmeasured(self, kind: str, reason: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
@@ -405,16 +415,6 @@ def input_name(key: str) -> str:
     """
     name = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_") or "input"
     return name if not name[0].isdigit() else f"_{name}"
-
-
-def problem_of(spec: JSON) -> str:
-    """The reason why a judge's parameters are invalid, else empty; a run names missing packages."""
-    try:
-        judge_from_spec(spec)
-    except UsageError as error:
-        if "is not installed" not in error.message:
-            return " ".join(error.message.split())
-    return ""
 
 
 def text_of(value: object) -> str:

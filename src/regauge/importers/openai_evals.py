@@ -652,6 +652,8 @@ class _ApiEval:
         repository = self._suite.repository
         items: dict[str, _Item] = {}
         for path in sorted(self._file.parent.glob("*.jsonl")) if self._alone else []:
+            if path.is_symlink():
+                continue
             lines = repository.read_json_lines(path)
             self._suite.imported.sources.append(repository.relative(path))
             for item in _items(lines, self._place):

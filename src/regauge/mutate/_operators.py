@@ -165,6 +165,8 @@ def choose_operators(
         if warn is None or not is_all:
             raise error
         warn(str(error))
+    if not requested_names:
+        raise UsageError("--operators names no operator\n  fix: name one, or `all`")
     return tuple(
         builtin.get(name) or Operator.from_function(name, loaded[name])
         for name in requested_names

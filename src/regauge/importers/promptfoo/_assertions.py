@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -16,7 +17,7 @@ from regauge.importers._source import (
     mapping_of,
     placed,
 )
-from regauge.importers._suite import NoCounterpartError, problem_of, text_of
+from regauge.importers._suite import NoCounterpartError, text_of
 from regauge.importers.promptfoo._providers import LEXICON
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _value(
             if suffix in _PYTHON:
                 _require_function(content, path, function)
                 context.note_packages(file, place)
-            code: dict[str, JSON] = {"file": context.refer(file)}
+            code: dict[str, JSON] = {"file": context.refer(file, place)}
             if function:
                 code["function"] = function
             if kind not in {"javascript", "python"}:
@@ -256,11 +257,11 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.kind in _CRITERIA:
         return _criterion(assertion, context)
     if assertion.kind in {"javascript", "python"}:
-        return _code(assertion)
+        return _code(assertion, context)
     build = _RULES.get(assertion.kind)
     if build is not None:
         judge = build(assertion)
-        if problem := problem_of(judge):
+        if problem := context.suite.problem_of(judge, assertion.place):
             raise NoCounterpartError(problem)
         return {"not": judge} if assertion.negated else judge
     build = _MODEL_JUDGES.get(assertion.kind)
@@ -323,7 +324,7 @@ def _module(reference: str, context: Context) -> str:
     )
 
 
-def _code(assertion: _ParsedAssertion) -> dict[str, JSON]:
+def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
         raise NoCounterpartError("it is TypeScript; compile it to JavaScript, and name that file")
     parameters: dict[str, JSON] = (
@@ -332,6 +333,9 @@ def _code(assertion: _ParsedAssertion) -> dict[str, JSON]:
     file = str(assertion.code["file"]) if assertion.code else ""
     is_python = file.endswith(_PYTHON) if file else assertion.kind == "python"
     name = "promptfoo_python" if is_python else "javascript"
+    if name == "javascript" and find_spec("py_mini_racer") is None:
+        text = "judges in JavaScript need pip install 'regauge[js]'"
+        context.note("manual", assertion.place, text)
     if assertion.threshold is not None:
         parameters["pass_at"] = assertion.threshold
     config = assertion.body.get("config")
@@ -413,6 +417,8 @@ def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
     name = assertion.kind.removeprefix("i").replace("-", "_")
     key = "text" if name == "contains" else "texts"
     value: JSON = assertion.text if name == "contains" else [*assertion.texts]
+    if not value:
+        raise NoCounterpartError("it has no value")
     return {name: {key: value, "ignore_case": True} if assertion.kind.startswith("i") else value}
 
 

@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import InvalidFileError
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, placed
+from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
 from regauge.importers._suite import ROLES, content_text, text_of
 from regauge.importers._templates import TemplateError, has_logic, render
 from regauge.importers.promptfoo._providers import LEXICON, model_of
 from regauge.recordings import map_texts
+from regauge.scaffold import NewFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,16 +68,20 @@ class Context:
         """Render all texts of a value."""
         return map_texts(value, lambda text: self.render(text, values, place))
 
-    def refer(self, path: Path) -> str:
-        """The path of code below the project's root.
+    def refer(self, path: Path, place: SourcePlace) -> str:
+        """The path of a code file below the root; a file outside is copied.
 
         Raises:
-            SourceError: It is outside.
+            SourceError: It cannot be read.
         """
-        if not path.is_relative_to(self.root):
-            text = "its code is outside of this project; run the import in its repository"
-            raise SourceError(text)
-        return path.relative_to(self.root).as_posix()
+        text = self.repository.read_text(path)
+        if path.is_relative_to(self.root):
+            return path.relative_to(self.root).as_posix()
+        copy = (PurePosixPath("evals/promptfoo") / self.repository.relative(path)).as_posix()
+        if all(file.path != copy for file in self.imported.files):
+            self.imported.files.append(NewFile(path=copy, text=text))
+            self.note("changed", place, f"code was copied to {copy}; files that it loads were not")
+        return copy
 
     def note_packages(self, file: Path, place: SourcePlace) -> None:
         """Note imports of a Python file that are not installed.
@@ -167,7 +172,13 @@ class SourcePrompt:
 
 def read_prompts(source: Any, context: Context, place: SourcePlace) -> list[SourcePrompt]:
     """Read the prompts of a configuration, with notes about code and missing files."""
-    items = placed(source if is_list(source) else [source], place)
+    if is_mapping(source):  # an old form: labels by file
+        items = [
+            ({"id": key, "label": label}, place_of(source, key, otherwise=place))
+            for key, label in source.items()
+        ]
+    else:
+        items = [*placed(source if is_list(source) else [source], place)]
     return [prompt for item, item_place in items for prompt in _prompt(item, context, item_place)]
 
 

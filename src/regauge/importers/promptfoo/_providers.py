@@ -650,7 +650,9 @@ def target_of(
     module = re.sub(r"\W+", "_", name)
     if module.startswith("test_") or module.endswith("_test"):
         module = f"call_{module}_target"  # pytest collects files of such names
-    folder = context.refer(context.base)
+    if not context.base.is_relative_to(context.root):
+        raise SourceError("its code is outside of this project; run the import in its repository")
+    folder = context.base.relative_to(context.root).as_posix()
     options: dict[str, Any] = {
         "config": _safe_config(provider, context),
         "prompt_input": prompt_input,
@@ -659,7 +661,7 @@ def target_of(
     if provider.kind == "command":
         return {**_command(provider, module, folder, options, context), **table}
     file, function = _code_of(provider, context)
-    place = context.refer(file)
+    place = context.refer(file, provider.place)
     if provider.kind == "python":
         code = PurePosixPath(place)
         if not re.fullmatch(r"[A-Za-z_]\w*", code.stem):
