@@ -279,7 +279,10 @@ class RuleFactory(Generic[P]):
                 **{key: normalise_value(value) for key, value in kwargs.items()},
             )
         except TypeError as error:
-            raise UsageError(f"{self.kind}: {error}\n  it takes {self.kind}{self.form}") from None
+            parameters = self.signature.parameters.values()
+            is_list = any(part.kind is part.VAR_POSITIONAL for part in parameters)
+            usage = f"{self.kind}{self.form}" + f"; in YAML {self.kind}: [...]" * is_list
+            raise UsageError(f"{self.kind}: {error}\n  it takes {usage}") from None
         try:
             for key, value in bound.arguments.items():
                 bound.arguments[key] = map_leaves(

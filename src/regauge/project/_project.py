@@ -341,8 +341,13 @@ def _setting_error(path: Path, text: str, setting: Sequence[int | str], problem:
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":
         problem = "no such setting"
-        longer = [name for name in SETTING_NAMES if name.startswith(f"{key}_")]
+        longer = [
+            name for name in SETTING_NAMES if name.startswith(f"{key}_") or name.endswith(f"_{key}")
+        ]
         near = f"did you mean {longer[0]!r}?" if len(longer) == 1 else ""
-        fix = did_you_mean(key, SETTING_NAMES) or near or "remove it"
+        if key in SETTING_NAMES:
+            fix = near or "move it to a table that has it"
+        else:
+            fix = did_you_mean(key, SETTING_NAMES) or near or "remove it"
     name = ".".join(str(part) for part in ("tool", "regauge", *setting))
     return Diagnostic(path=path, line=line_of(text, setting), message=f"{name}: {problem}", fix=fix)

@@ -205,6 +205,18 @@ def test_each_setting_of_a_wrong_kind_is_one_error_with_its_line_and_fix(
     assert "\n  fix: " in diagnostic
 
 
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("[tool.regauge.refine]\nurl = 'x'\n", "did you mean 'base_url'?"),
+        ("[tool.regauge.gate]\nholdout = 0.5\n", "move it to a table that has it"),
+    ],
+)
+def test_a_setting_of_another_table_is_not_its_own_suggestion(tmp_path: Path, text: str, fix: str):
+    (diagnostic,) = diagnostics(tmp_path, text)
+    assert diagnostic.endswith(f"no such setting\n  fix: {fix}")
+
+
 def test_a_pyproject_that_is_no_file_is_one_error(tmp_path: Path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "pyproject.toml").mkdir()

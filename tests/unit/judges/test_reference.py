@@ -126,6 +126,7 @@ def test_a_specification_makes_a_judge(spec: object, name: str):
         ({"contains": ""}, "every output contains the empty text"),
         (3, "not a judge"),
         ({"a": 1, "b": 2}, "not a judge"),
+        ({"never_calls": {"name": "a"}}, "in YAML never_calls: [...]"),
     ],
 )
 def test_a_senseless_specification_is_an_error(spec: object, message: str):
