@@ -149,7 +149,7 @@ _CHAPTERS = {
     "counts": "Length and counts",
     "similarity": "Similarity to a reference",
     "json": "JSON",
-    "values": "Numbers, answers and choices",
+    **dict.fromkeys(("answers", "choices", "invented"), "Numbers, answers and choices"),
     "documents": "Markdown, YAML, CSV, Python, XML and HTML",
     "infrastructure": "Terraform, Kubernetes and SQL",
     "safety": "Refusals, leaks, secrets, personal data and URLs",
@@ -203,21 +203,21 @@ output that a rule cannot read fails with a reason.
 
 def judge_page() -> str:
     """The page of regauge's own judges, by chapters."""
-    order = list(_CHAPTERS)
+    order = list(dict.fromkeys(_CHAPTERS.values()))
     kinds = judge_kinds().items()
     judges = sorted(
         (describe(name, kind) for name, kind in kinds),
-        key=lambda judge: (order.index(judge.group), judge.name),
+        key=lambda judge: (order.index(_CHAPTERS[judge.group]), judge.name),
     )
     common = _shared_parameters(judges)
     parts = [_HEAD, _criteria(judges), _shared_table(common)]
     chapter = ""
     shown = True
     for judge in judges:
-        if judge.group != chapter:
-            chapter, shown = judge.group, False
-            parts.append(f"\n## {_CHAPTERS[chapter]}\n{_AS_LIST.get(chapter, '')}")
-        if chapter == "ifeval":
+        if _CHAPTERS[judge.group] != chapter:
+            chapter, shown = _CHAPTERS[judge.group], False
+            parts.append(f"\n## {chapter}\n{_AS_LIST.get(judge.group, '')}")
+        if judge.group == "ifeval":
             parts.append(f"- `{judge.name}{judge.form.replace(_BOUNDS, '...')}`: {judge.summary}\n")
             continue
         parts.append(_judge_entry(judge, common=common))

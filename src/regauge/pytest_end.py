@@ -282,6 +282,8 @@ class PytestEnd:
             failed: The cases to show in groups.
             items: The number of tests that workers of xdist collected.
         """
+        shard = self.evals.options.shard
+        recorded = recorded_lines(self.project, self._end.written_lines, of_shard=shard is not None)
         if self._end.collected_cases and not self._end.selected_cases:
             terminal.section("regauge", sep="=")
             count = f"none of the {self._end.collected_cases} collected cases was selected"
@@ -301,7 +303,7 @@ class PytestEnd:
                     " judged; the same command continues with the completions that are kept",
                     red=True,
                 )
-                self._write_lines(terminal, self._recorded_lines())
+                self._write_lines(terminal, recorded)
             self._write_unmeasured(terminal)
             self._write_trouble(terminal)
             return
@@ -309,7 +311,7 @@ class PytestEnd:
         tracebacks = self.config.option.tbstyle in {"long", "short", "native"}
         causes = cause_lines(self.writer.tally.causes(), tracebacks=tracebacks)
         directory_prefix = f"{self.config.invocation_params.dir}{os.sep}"
-        decided = self.gate if self.evals.options.shard is None else None
+        decided = self.gate if shard is None else None
         lines = [
             *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),
@@ -319,7 +321,7 @@ class PytestEnd:
             *(replace(line, text=line.text.replace(directory_prefix, "")) for line in causes),
             *missing_lines(self._end.missing),
             *missing_judgement_lines(self._end.missing_judgements),
-            *self._recorded_lines(),
+            *recorded,
             *stored_lines(self._end.uncommitted),
             *(self._suggestion_lines() if self._suggestions else ()),
         ]
@@ -339,10 +341,6 @@ class PytestEnd:
     def _write_lines(terminal: pytest.TerminalReporter, lines: Sequence[StyledLine]) -> None:
         for line in lines:
             terminal.write_line(line.text, **_MARKUP[line.tone])
-
-    def _recorded_lines(self) -> list[StyledLine]:
-        of_shard = self.evals.options.shard is not None
-        return recorded_lines(self.project, self._end.written_lines, of_shard=of_shard)
 
     def _write_left(self, terminal: pytest.TerminalReporter, record: RunRecord, items: int) -> None:
         """Show the number of cases that an interrupted run leaves."""
