@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from _pytest.pytester import Pytester
 
 pytest_plugins = ["pytester"]
+# Test files of suites that are imported.
+collect_ignore = ["data"]
 
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])

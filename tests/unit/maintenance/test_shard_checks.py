@@ -40,7 +40,8 @@ def row(**more: object) -> Any:
 
 def counts(found: int = 3, *, unmeasured: bool = False, failed: bool = False) -> Any:
     nodes = {("evals/test_a.py::test_a", "m"): found}
-    return SimpleNamespace(nodes=nodes, unmeasured=unmeasured, failed=failed)
+    failed_cases = {"p": ["one"]} if failed else {}
+    return SimpleNamespace(nodes=nodes, unmeasured=unmeasured, failed_cases=failed_cases)
 
 
 @pytest.mark.parametrize(
