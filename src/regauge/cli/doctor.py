@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from dataclasses import asdict
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import click
@@ -106,8 +106,13 @@ def _results(project: Project, evals: Path, *, offline: bool) -> Iterator[Doctor
 
 
 def _versions() -> str:
-    tools = (f"{tool} {version(tool)}" for tool in _TOOLS)
-    return ", ".join([f"python {platform.python_version()}", *tools])
+    versions = [f"python {platform.python_version()}"]
+    for tool in _TOOLS:
+        try:
+            versions.append(f"{tool} {version(tool)}")
+        except PackageNotFoundError:
+            versions.append(f"{tool} (not installed)")
+    return ", ".join(versions)
 
 
 def _registered() -> Iterator[DoctorResult]:

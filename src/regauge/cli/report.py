@@ -342,4 +342,6 @@ def _start_time(started_at: str, run: str = "") -> str:
     except ValueError as error:
         message = f"run {run!r} has no valid start time: {started_at!r}"
         raise UsageError(message, fix="name a run that regauge wrote") from error
-    return min(began.astimezone(UTC), now).isoformat(timespec="seconds")
+    if began.tzinfo is None:
+        began = began.replace(tzinfo=UTC)
+    return min(began, now).astimezone(UTC).isoformat(timespec="seconds")

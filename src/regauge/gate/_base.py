@@ -370,7 +370,7 @@ def _subject_of_base(
         prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
     # An eval may pin a released version, which a change does not affect.
-    if head.source != head.path.read_bytes().decode("utf-8"):
+    if head.source != _file_text(head):
         return head, None, True
     return read_or_note(lambda: base_commit.prompt(head), base_commit, unreadable), None, False
 
@@ -402,6 +402,13 @@ def _breaches(
         head_lock=lock_of(head.path),
         base_lock=_base_lock(base_commit, unreadable),
     )
+
+
+def _file_text(head: Prompt) -> str:
+    try:
+        return head.path.read_bytes().decode("utf-8")
+    except OSError:
+        return ""
 
 
 def _prompt_for_messages(head: Prompt, base_commit: BaseCommit) -> Prompt:

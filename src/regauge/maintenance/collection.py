@@ -99,7 +99,10 @@ class NotCollectedError(UsageError):
 
 def _from_here(path: Path) -> str:
     """A relative path for pytest, which expands `$HOME` and refuses `[x]` in absolute ones."""
-    return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
+    try:
+        return f"{os.curdir}{os.sep}{os.path.relpath(path)}"
+    except ValueError:  # on Windows, another drive
+        return str(path)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
