@@ -33,6 +33,7 @@ _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
 _WORKER_OUTPUT = "regauge"
 _LOG = "regauge-log"
+_PHASES = "regauge-phases"
 _UNSET = (
     'ignore:The configuration option "asyncio_default_fixture_loop_scope" is unset.'
     ":pytest.PytestDeprecationWarning"
@@ -498,6 +499,7 @@ def _run(config: pytest.Config) -> PytestRun:
         from regauge.pytest_run import PytestRun
 
         _guard_log(config)
+        _drop_passed_phases(config)
         run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])
     return run
 
@@ -510,3 +512,11 @@ def _guard_log(config: pytest.Config) -> None:
 
         output.activate()
         config.pluginmanager.register(GuardedLog(output), _LOG)
+
+
+def _drop_passed_phases(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and config.option.durations is None:
+        from regauge.pytest_output import PassedPhases
+
+        config.pluginmanager.register(PassedPhases(terminal), _PHASES)

@@ -313,3 +313,26 @@ def test_a_run_without_evals_is_left_alone(project: EvalProject):
     result.assert_outcomes(passed=1)
     assert "regauge ==" not in result.stdout.str()
     assert not (project.root / ".regauge").exists()
+
+
+def test_the_terminal_keeps_no_report_of_an_eval_that_it_does_not_show(project: EvalProject):
+    project.write("evals/test_plain.py", "def test_plain():\n    pass\n")
+    project.write(
+        "conftest.py",
+        "def pytest_terminal_summary(terminalreporter):\n"
+        "    for status in ('', 'passed'):\n"
+        "        reports = terminalreporter.stats[status]\n"
+        "        phases = [f'{report.fspath} {report.when}' for report in reports]\n"
+        "        print('kept', status or 'hidden', len(phases), sorted({*phases}))\n",
+    )
+    project.run("-k", "plain or disk-001").stdout.fnmatch_lines(
+        [
+            "kept hidden 2 ['evals/test_plain.py setup', 'evals/test_plain.py teardown']",
+            "kept passed 2 ['evals/test_plain.py call', 'evals/test_triage.py call']",
+        ]
+    )
+
+
+def test_durations_show_the_set_up_of_evals(project: EvalProject):
+    result = project.run("-k", "disk-001", "--durations=0", "-vv")
+    result.stdout.fnmatch_lines(["*s setup    evals/test_triage.py::test_triage?disk-001?"])
