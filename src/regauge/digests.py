@@ -48,11 +48,24 @@ def digest_of_list(items: Iterable[JSON]) -> str:
     >>> digest_of_list([]) == digest_of([])
     True
     """
-    digest, before = hashlib.sha256(), b"["
-    for item in items:
-        digest.update(before + _encode(item))
+    return _digest_of_parts(b"[", map(_encode, items), b"]")
+
+
+def digest_of_mapping(items: Iterable[tuple[str, JSON]]) -> str:
+    """The digest of a mapping whose items come sorted by key, with one item in memory at a time.
+
+    >>> digest_of_mapping([("a", 1), ("b", [2])]) == digest_of({"b": [2], "a": 1})
+    True
+    """
+    return _digest_of_parts(b"{", (_encode({key: value})[1:-1] for key, value in items), b"}")
+
+
+def _digest_of_parts(start: bytes, parts: Iterable[bytes], end: bytes) -> str:
+    digest, before = hashlib.sha256(start), b""
+    for part in parts:
+        digest.update(before + part)
         before = b","
-    digest.update(b"]" if before == b"," else b"[]")
+    digest.update(end)
     return digest.hexdigest()
 
 

@@ -175,7 +175,6 @@ class GoldenCase:
     checks: tuple[JSON, ...] = ()
     pass_at: float | None = None
     script: Script | None = None
-    _digest: str = field(default="", init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
         # Inputs are plain dictionaries, which have no hash; equal cases have equal ids.
@@ -184,18 +183,16 @@ class GoldenCase:
     @property
     def digest(self) -> str:
         """The SHA-256 of id, inputs and expected, and of checks, `pass_at` and script if set."""
-        if not self._digest:
-            content: dict[str, JSON] = {
-                "id": self.id,
-                "inputs": self.inputs,
-                "expected": self.expected,
-            }
-            if self.checks:
-                content |= {"checks": self.checks, "pass_at": self.pass_at}
-            if self.script is not None:
-                content |= {"script": self.script.to_json(), "of_turns": self.script.golden}
-            object.__setattr__(self, "_digest", digest_of(content))
-        return self._digest
+        content: dict[str, JSON] = {
+            "id": self.id,
+            "inputs": self.inputs,
+            "expected": self.expected,
+        }
+        if self.checks:
+            content |= {"checks": self.checks, "pass_at": self.pass_at}
+        if self.script is not None:
+            content |= {"script": self.script.to_json(), "of_turns": self.script.golden}
+        return digest_of(content)
 
     @property
     def golden(self) -> JSON:

@@ -7,12 +7,13 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heapreplace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
 
 from regauge.datasets._case import Reading, Record, Source, Texts, read_cases
 from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
-from regauge.digests import digest_of
+from regauge.digests import digest_of_mapping
 from regauge.errors import DatasetError, Diagnostic, UsageError
 from regauge.wording import did_you_mean
 
@@ -173,7 +174,8 @@ class Dataset:
         The order of the file, tiers, splits, tags, sources and notes do not count: they change
         no completion and no verdict.
         """
-        return digest_of({case.id: case.digest for case in self.cases})
+        cases = sorted(self.cases, key=attrgetter("id"))
+        return digest_of_mapping((case.id, case.digest) for case in cases)
 
 
 def load_dataset(

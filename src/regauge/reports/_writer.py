@@ -26,7 +26,6 @@ from regauge.errors import (
     UsageError,
 )
 from regauge.git import run_git, work_tree
-from regauge.github import read_event
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
 from regauge.reports._documents import GitState, JobState
@@ -91,6 +90,9 @@ def git_state(root: Path, *, output_dir: Path | None = None) -> GitState | None:
 def job_state(environ: Mapping[str, str]) -> JobState:
     """The CI job of this process, and whether it runs for a fork."""
     if run := environ.get("GITHUB_RUN_ID"):
+        # Other runs do not load the client.
+        from regauge.github import read_event
+
         try:
             head = read_event(environ).head_repo
         except UsageError:

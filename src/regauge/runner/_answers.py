@@ -175,8 +175,9 @@ class Completions:
         self._part = part
         self._stores: dict[str, LocalStore | RecordingError] = {}
         self.session: int | None = None
-        # New answers by file, and whether the local store had them before the run.
-        self._new: dict[str, dict[CompletionKey, bool]] = {}
+        # The keys of new completions, by file, then by trial and provider; and whether the local
+        # store had them before the run.
+        self._new: dict[str, dict[tuple[int, str], dict[RecordingKey, bool]]] = {}
         self._environ = environ
         self._endpoints: dict[str, str] = {}
         self._lock = threading.RLock()
@@ -365,17 +366,11 @@ class Completions:
         changed_lines: dict[Path, int] = {}
         stored_counts: dict[Path, int] = {}
         try:
-            for name, fresh in self._new.items() if publish else ():
+            for name in self._new if publish else ():
                 file = self.file(name)
-                new = [
-                    completion_key
-                    for completion_key in fresh
-                    if self._independent is None
-                    or completion_key.trial not in self._independent.unpublished
-                ]
                 only_stored = sum(
-                    fresh[completion_key] and completion_key.key not in file
-                    for completion_key in new
+                    was_stored and completion_key.key not in file
+                    for completion_key, was_stored in self._published(name)
                 )
                 if only_stored:
                     stored_counts[file.path] = only_stored
@@ -383,7 +378,7 @@ class Completions:
                     continue
                 recordings = (
                     recording
-                    for completion_key in new
+                    for completion_key, _ in self._published(name)
                     if (recording := self._find_stored(completion_key)) is not None
                 )
                 file.merge(recordings, replace=self._mode == "all")
@@ -401,10 +396,21 @@ class Completions:
             self._stores.clear()
         return WrittenRecordings(changed_lines=changed_lines, stored_counts=stored_counts)
 
+    def _fresh(self, name: str) -> Iterator[tuple[CompletionKey, bool]]:
+        """The new completions of a file, and whether the store had them before the run."""
+        for (trial, provider), fresh in self._new[name].items():
+            for key, was_stored in fresh.items():
+                yield CompletionKey(name, key, trial, provider), was_stored
+
+    def _published(self, name: str) -> Iterator[tuple[CompletionKey, bool]]:
+        """The new completions of a file that are recorded."""
+        unpublished = self._independent.unpublished if self._independent is not None else ()
+        return (fresh for fresh in self._fresh(name) if fresh[0].trial not in unpublished)
+
     def _gate_lines(self) -> Iterator[bytes]:
         """The independent trials of this run, as lines of JSON."""
-        for fresh in self._new.values():
-            for completion_key in fresh:
+        for name in self._new:
+            for completion_key, _ in self._fresh(name):
                 if self.independent(completion_key.trial):
                     recording = self._local(completion_key.trial).get(
                         self._stored_key(completion_key)
@@ -442,7 +448,9 @@ class Completions:
     def _publish_later(self, completion_key: CompletionKey, *, was_stored: bool) -> None:
         with self._lock:
             # A completion of this run is found in the store later; it stays new.
-            self._new.setdefault(completion_key.file, {}).setdefault(completion_key, was_stored)
+            by_trial = self._new.setdefault(completion_key.file, {})
+            fresh = by_trial.setdefault((completion_key.trial, completion_key.provider), {})
+            fresh.setdefault(completion_key.key, was_stored)
 
     def _stored_key(self, completion_key: CompletionKey) -> RecordingKey:
         """The key of a completion in the store, which keeps independent trials per endpoint."""
