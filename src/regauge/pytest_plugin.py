@@ -496,10 +496,13 @@ def _run(config: pytest.Config) -> PytestRun:
     """The run of this process, created with the first eval."""
     run = config.stash.get(_run_key, None)
     if run is None:
+        from regauge.pytest_output import PassedPhases
         from regauge.pytest_run import PytestRun
 
         _guard_log(config)
-        _drop_passed_phases(config)
+        terminal = config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None and config.option.durations is None:
+            config.pluginmanager.register(PassedPhases(terminal), _PHASES)
         run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])
     return run
 
@@ -512,11 +515,3 @@ def _guard_log(config: pytest.Config) -> None:
 
         output.activate()
         config.pluginmanager.register(GuardedLog(output), _LOG)
-
-
-def _drop_passed_phases(config: pytest.Config) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None and config.option.durations is None:
-        from regauge.pytest_output import PassedPhases
-
-        config.pluginmanager.register(PassedPhases(terminal), _PHASES)

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, repeat
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -176,10 +177,7 @@ _JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
 _SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
-
-
-def _no_amounts() -> Amounts:
-    return array("d")
+_no_amounts: Callable[[], Amounts] = partial(array, "d")
 
 
 def _add(amounts: Amounts, amount: float | None) -> None:
