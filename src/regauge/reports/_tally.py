@@ -7,7 +7,6 @@ import re
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, repeat
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -177,7 +176,10 @@ _JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
 _SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
-_no_amounts: Callable[[], Amounts] = partial(array, "d")
+
+
+def _no_amounts() -> Amounts:
+    return array("d")
 
 
 def _add(amounts: Amounts, amount: float | None) -> None:
@@ -366,7 +368,9 @@ class _SuiteCount:
         tracked_failed = outcomes.pop("tracked", 0)
         latencies = sorted(self.latencies_s)
         cost_usd = _total(self.costs_usd)
-        judges = sorted(self.judges.values(), key=_order_of_judge)
+        # Advisory checks, which differ by case, come last by name.
+        order = {name: name if name.startswith(f"{_CHECKS}: ") else "" for name in self.judges}
+        judges = [self.judges[name] for name in sorted(order, key=order.__getitem__)]
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
         if first.get("side") is None:
@@ -408,12 +412,6 @@ class _SuiteCount:
         return Counter(
             (node.passed, node.measured) for node in self.nodes.values() if node.measured
         )
-
-
-def _order_of_judge(judge: _JudgeCount) -> str:
-    """The sort key of a judge; advisory checks, which differ by case, come last by name."""
-    name: str = judge.first["judge"]
-    return name if name.startswith(f"{_CHECKS}: ") else ""
 
 
 def all_of_k(counts: Counter[tuple[int, int]]) -> list[float]:
