@@ -173,6 +173,15 @@ def test_a_name_that_is_too_long_is_refused_in_few_words(project: EvalProject, c
     assert len(done.stderr) < 1500
 
 
+def test_lint_reads_files_that_no_eval_uses(project: EvalProject):
+    project.write("fixtures/golden/left.yaml", "- id: a\n<<<<<<< HEAD\n  inputs: {text: b}\n")
+    project.write("fixtures/mutants/triage.json", "{}")
+    done = project.command("lint")
+    assert done.returncode == 1
+    assert "error: fixtures/golden/left.yaml:2: " in done.stdout
+    assert "error: fixtures/mutants/triage.json" in done.stdout
+
+
 @pytest.mark.parametrize("command", ["lint", "record", "gate HEAD", "baseline update"])
 def test_settings_in_a_pipe_are_refused_and_not_waited_for(project: EvalProject, command: str):
     settings = project.root / "pyproject.toml"

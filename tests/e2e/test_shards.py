@@ -160,6 +160,15 @@ def test_cases_are_dealt_by_a_hash_of_their_id_and_stay_when_others_are_added(
     assert before.items() <= after.items()
 
 
+def test_a_way_to_deal_cases_needs_a_shard(project: EvalProject):
+    result = project.run("--shard-by=time")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --shard-by without --shard", "  fix: add --shard K/N*"])
+    # Settings of a project may hold it for all shards.
+    project.write("pytest.ini", "[pytest]\naddopts = -p regauge --shard-by=time\n")
+    project.run("--record=missing").assert_outcomes(passed=5)
+
+
 def test_a_shard_without_a_case_is_measured(project: EvalProject):
     project.golden([project.case(0)])
     empty = 2 if shard_of(project.case(0)["id"], 2) == 1 else 1

@@ -10,11 +10,13 @@ import click
 
 from regauge.cli._options import json_option, strict_option
 from regauge.cli._terminal import echo, echo_json
+from regauge.datasets import dataset_errors
 from regauge.errors import Diagnostic, RecordingError, UsageError
 from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import lint_labels
 from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.stale import lint_recordings
+from regauge.mutate import mutants_errors
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import RecordingsFile, check_file_sizes, replacements_in
@@ -45,7 +47,7 @@ Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
 @strict_option
 @json_option
 def command(base: str, *, strict: bool, as_json: bool) -> None:
-    """Check prompts, versions, datasets, recordings, labels, baselines and goals.
+    """Check prompts, versions, datasets, recordings, labels, baselines, mutants and goals.
 
     Errors: files that do not load; unreleased or changed versions; a changed contract without a
     major version; a changed lock; unused inputs; invalid schemas; stale recordings; goals without a
@@ -55,8 +57,10 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     project = Project.find()
     _ = project.settings  # reports errors of pyproject.toml
     diagnostics = lint_prompts(project, against=base)
+    diagnostics += dataset_errors(project.fixtures_dir)
     diagnostics += lint_labels(project)
     diagnostics += baseline_errors(project)
+    diagnostics += mutants_errors(project)
     target_errors, target_warnings = lint_targets(project, os.environ)
     diagnostics += target_errors
     reported_errors = [project.shorten(str(diagnostic)) for diagnostic in diagnostics]

@@ -17,6 +17,7 @@ from regauge.datasets._dataset import (
     ShardBy as ShardBy,
     assign_by_time as assign_by_time,
     case_ids as case_ids,
+    dataset_errors as dataset_errors,
     dataset_files as dataset_files,
     find_dataset as find_dataset,
     load_dataset as load_dataset,

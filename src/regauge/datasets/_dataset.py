@@ -278,6 +278,17 @@ def dataset_files(fixtures_dir: Path) -> list[Path]:
     )
 
 
+def dataset_errors(fixtures_dir: Path) -> list[Diagnostic]:
+    """The errors of all golden files in a fixtures folder, used by an eval or not."""
+    diagnostics: list[Diagnostic] = []
+    for path in dataset_files(fixtures_dir):
+        try:
+            load_dataset(path, fixtures_dir=fixtures_dir)
+        except DatasetError as error:
+            diagnostics.extend(error.diagnostics)
+    return diagnostics
+
+
 def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
     """The file of a dataset: `golden/<name>` in the fixtures folder, in any known format.
 

@@ -51,6 +51,7 @@ from regauge.mutate._report import (
     digests_of as digests_of,
     load_mutants as load_mutants,
     mark_equivalent as mark_equivalent,
+    mutants_errors as mutants_errors,
     mutants_path as mutants_path,
     report_json as report_json,
     report_of as report_of,

@@ -301,6 +301,17 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
     return parse_mutants(text, path, prompt)
 
 
+def mutants_errors(project: Project) -> list[Diagnostic]:
+    """The errors of all committed files of mutants."""
+    diagnostics: list[Diagnostic] = []
+    for path in sorted((project.fixtures_dir / "mutants").glob("[!.]*.json")):
+        try:
+            load_mutants(project, path.stem)
+        except MutantsFileError as error:
+            diagnostics.extend(error.diagnostics)
+    return diagnostics
+
+
 def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
     """Parse a committed file of classes and marks.
 
