@@ -147,10 +147,15 @@ def refuse_empty_runs(config: pytest.Config) -> None:
     """Refuse settings that end a run of evals before the first measurement.
 
     Raises:
-        pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
+        pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option, or the
+            command line has `--shard-by` alone.
     """
     options = [name for name in _EMPTY_RUN_OPTIONS if getattr(config.option, name, None)]
     sharded = config.getoption("--shard") is not None
+    if config.getoption("--shard-by") and not sharded and typed_options(config).shard_by:
+        raise pytest.UsageError(
+            "--shard-by without --shard\n  fix: add --shard K/N, or leave it out"
+        )
     if not (options or sharded) or not may_run_evals(config):
         return
     typed = typed_options(config)

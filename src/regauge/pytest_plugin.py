@@ -190,7 +190,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         refuse_empty_runs,
         refuse_few_descriptors,
         refuse_gate_options,
-        typed_options,
     )
 
     refuse_empty_runs(config)
@@ -201,8 +200,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
             from regauge.datasets import Shard
 
             Shard.parse(shard)
-        elif typed_options(config).shard_by is not None:
-            raise UsageError("--shard-by without --shard", fix="add --shard K/N, or leave it out")
         if (cluster := config.getoption("--cluster")) is not None:
             from regauge.cluster import parse_address
 

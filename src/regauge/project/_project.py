@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
-from regauge.project._settings import SETTING_NAMES, Settings
+from regauge.project._settings import ANY_NAME, Settings, tables_of
 from regauge.regular_file import read_regular
-from regauge.wording import did_you_mean
+from regauge.wording import closest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -337,17 +337,27 @@ class Project:
 
 def _setting_error(path: Path, text: str, setting: Sequence[int | str], problem: str) -> Diagnostic:
     """The error of a setting, with the line of its key if it is found."""
-    key = next(str(part) for part in reversed(setting) if isinstance(part, str))
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":
-        problem = "no such setting"
-        longer = [
-            name for name in SETTING_NAMES if name.startswith(f"{key}_") or name.endswith(f"_{key}")
-        ]
-        near = f"did you mean {longer[0]!r}?" if len(longer) == 1 else ""
-        if key in SETTING_NAMES:
-            fix = near or "move it to a table that has it"
-        else:
-            fix = did_you_mean(key, SETTING_NAMES) or near or "remove it"
+        problem, fix = "no such setting", _fix_unknown(setting) or "remove it"
     name = ".".join(str(part) for part in ("tool", "regauge", *setting))
     return Diagnostic(path=path, line=line_of(text, setting), message=f"{name}: {problem}", fix=fix)
+
+
+def _fix_unknown(setting: Sequence[int | str]) -> str:
+    """The fix of an unknown setting: a similar one of its table, else the table that has it."""
+    *table, key = (part for part in setting if isinstance(part, str))
+    same = similar = ""
+    for path, names in tables_of():
+        place = f"[{'.'.join(('tool', 'regauge', *path))}]"
+        longer = [name for name in names if name.startswith(f"{key}_") or name.endswith(f"_{key}")]
+        near = longer[0] if len(longer) == 1 else closest(key, names)
+        parts = zip(path, table, strict=False)
+        is_own = len(path) == len(table) and all(part in {own, ANY_NAME} for part, own in parts)
+        if key in names:
+            same = same or ("a target of another kind has it" if is_own else f"move it to {place}")
+        elif is_own and near:
+            return f"did you mean {near!r}?"
+        elif near:
+            similar = similar or f"did you mean {near!r} of {place}?"
+    return same or similar

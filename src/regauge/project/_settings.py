@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from copy import deepcopy
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+)
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -22,6 +33,9 @@ from regauge.criteria import CRITERIA, Criterion
 from regauge.errors import UsageError
 from regauge.model_id import parse_model_id
 from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _STORE = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://|sqlite:///.")
 # A password may hold unescaped characters, so all text up to the last @ counts.
@@ -679,9 +693,29 @@ class Settings(_Table):
                         valid.pop(str(first), None)
 
 
-def _tables(table: type[_Table]) -> list[type[_Table]]:
-    """A table class and all its subclasses."""
-    return [table, *(kind for subclass in table.__subclasses__() for kind in _tables(subclass))]
+TablePath: TypeAlias = tuple[str, ...]
+ANY_NAME: Final = "NAME"
 
 
-SETTING_NAMES = sorted({name for table in _tables(_Table) for name in table.model_fields})
+def tables_of(
+    annotation: Any = Settings, path: TablePath = ()
+) -> Iterator[tuple[TablePath, list[str]]]:
+    """The tables of the settings, outermost first: the path of each, and the names in it.
+
+    A path is below `[tool.regauge]`, with `NAME` for a name that the user chooses; tables of a list
+    have the path of the list.
+
+    >>> dict(tables_of())[("refine", "goals")][:2]
+    ['pass_rate', 'prompt']
+    """
+    if isinstance(annotation, type) and issubclass(annotation, _Table):
+        yield path, [*annotation.model_fields]
+        for name, field in annotation.model_fields.items():
+            yield from tables_of(field.annotation, (*path, name))
+        return
+    *_, inner = get_args(annotation) or (None,)
+    if get_origin(annotation) is dict:
+        yield from tables_of(inner, (*path, ANY_NAME))
+    else:
+        for part in get_args(annotation):
+            yield from tables_of(part, path)

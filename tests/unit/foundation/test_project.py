@@ -208,11 +208,27 @@ def test_each_setting_of_a_wrong_kind_is_one_error_with_its_line_and_fix(
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
-        ("[tool.regauge.refine]\nurl = 'x'\n", "did you mean 'base_url'?"),
-        ("[tool.regauge.gate]\nholdout = 0.5\n", "move it to a table that has it"),
+        ("[tool.regauge.providers.a]\nurl = 'x'\n", "did you mean 'base_url'?"),
+        ("[tool.regauge.gate]\nholdout = 0.5\n", "move it to [tool.regauge]"),
+        ("[tool.regauge.gate]\ntrails = 2\n", "did you mean 'trials' of [tool.regauge]?"),
+        (
+            "[tool.regauge.refine]\nbase_url = 'x'\n",
+            "move it to [tool.regauge.providers.NAME]",
+        ),
+        (
+            "[[tool.regauge.refine.goals]]\npass_rate = 0.9\npromt = 'a'\n",
+            "did you mean 'prompt'?",
+        ),
+        (
+            "[tool.regauge.targets.a]\nkind = 'python'\ncallable = 'a:b'\nurl = 'x'\n",
+            "a target of another kind has it",
+        ),
+        ("[tool.regauge]\nxyzzy = 1\n", "remove it"),
     ],
 )
-def test_a_setting_of_another_table_is_not_its_own_suggestion(tmp_path: Path, text: str, fix: str):
+def test_the_fix_of_an_unknown_setting_names_the_table_that_has_it(
+    tmp_path: Path, text: str, fix: str
+):
     (diagnostic,) = diagnostics(tmp_path, text)
     assert diagnostic.endswith(f"no such setting\n  fix: {fix}")
 
