@@ -62,31 +62,36 @@ __all__ = ["command"]
 _INPUT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 # GitHub runs no larger matrix.
 _SHARDS_MAX = 256
-_EPILOG = """\
-\b
-Examples:
-  regauge new prompt alert-severity
-  regauge new eval alert-severity
-  regauge new eval support --target app.pipeline:reply
-  regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
-  regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
-  regauge new case ticket-kind --from-spans spans.json
-  regauge new rubric tone
-  regauge new workflow evals
-  regauge new workflow evals --shards 4
-
-Exit codes: 0 written, 2 wrong use, or the file exists.
+_EXAMPLES = """\
+regauge new prompt alert-severity
+regauge new eval alert-severity
+regauge new eval support --target app.pipeline:reply
+regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
+regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
+regauge new case ticket-kind --from-spans spans.json
+regauge new rubric tone
+regauge new workflow evals
+regauge new workflow evals --shards 4
 """
 _AFTER_EVALS = ("comment", "refine")
 _OPEN_PULL_REQUESTS = ("baseline", "refine")
 
 
-@click.group(name="new", cls=Group, epilog=_EPILOG)
+def _epilog(command: str = "") -> str:
+    """The examples of a command, and the exit codes."""
+    examples = [
+        f"  {line}" for line in _EXAMPLES.splitlines() if line.startswith(f"regauge new {command}")
+    ]
+    codes = "Exit codes: 0 written, 2 wrong use, or the file exists."
+    return "\n".join(["\b", "Examples:", *examples, "", codes])
+
+
+@click.group(name="new", cls=Group, epilog=_epilog())
 def command() -> None:
     """Create a prompt, case, eval, rubric or workflow from a template."""
 
 
-@command.command(name="prompt", epilog=_EPILOG)
+@command.command(name="prompt", epilog=_epilog("prompt"))
 @click.argument("name")
 @dry_run_option
 @json_option
@@ -98,7 +103,7 @@ def prompt_command(name: str, *, dry_run: bool, as_json: bool) -> None:
         echo(f"  next: write the prompt, then regauge bump {name} and regauge new eval {name}")
 
 
-@command.command(name="rubric", epilog=_EPILOG)
+@command.command(name="rubric", epilog=_epilog("rubric"))
 @click.argument("name")
 @dry_run_option
 @json_option
@@ -110,7 +115,7 @@ def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
         echo(f'  next: write the criteria, then regauge bump {name}; in an eval: rubric("{name}")')
 
 
-@command.command(name="eval", epilog=_EPILOG)
+@command.command(name="eval", epilog=_epilog("eval"))
 @click.argument("name")
 @click.option(
     "--target",
@@ -236,7 +241,7 @@ def _has_cases(project: Project, name: str) -> bool:
     return False
 
 
-@command.command(name="workflow", epilog=_EPILOG)
+@command.command(name="workflow", epilog=_epilog("workflow"))
 @click.argument("name", type=click.Choice(WORKFLOWS))
 @click.option(
     "--shards",
@@ -289,7 +294,7 @@ def workflow_command(
         echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
 
 
-@command.command(name="case", epilog=_EPILOG)
+@command.command(name="case", epilog=_epilog("case"))
 @click.argument("name")
 @click.argument("case_id", metavar="ID", required=False)
 @input_option

@@ -347,17 +347,19 @@ def _setting_error(path: Path, text: str, setting: Sequence[int | str], problem:
 def _fix_unknown(setting: Sequence[int | str]) -> str:
     """The fix of an unknown setting: a similar one of its table, else the table that has it."""
     *table, key = (part for part in setting if isinstance(part, str))
-    same = similar = ""
+    exact_fix = similar_fix = ""
     for path, names in tables_of():
         place = f"[{'.'.join(('tool', 'regauge', *path))}]"
         longer = [name for name in names if name.startswith(f"{key}_") or name.endswith(f"_{key}")]
         near = longer[0] if len(longer) == 1 else closest(key, names)
         parts = zip(path, table, strict=False)
-        is_own = len(path) == len(table) and all(part in {own, ANY_NAME} for part, own in parts)
+        is_own = len(path) == len(table) and all(part in {name, ANY_NAME} for part, name in parts)
         if key in names:
-            same = same or ("a target of another kind has it" if is_own else f"move it to {place}")
+            exact_fix = exact_fix or (
+                "a target of another kind has it" if is_own else f"move it to {place}"
+            )
         elif is_own and near:
             return f"did you mean {near!r}?"
         elif near:
-            similar = similar or f"did you mean {near!r} of {place}?"
-    return same or similar
+            similar_fix = similar_fix or f"did you mean {near!r} of {place}?"
+    return exact_fix or similar_fix
