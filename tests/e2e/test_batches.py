@@ -479,6 +479,28 @@ def test_files_are_written_and_collected_by_hand(batched: EvalProject, provider:
     assert not [*_state(batched).glob("*.jsonl")]
 
 
+def test_results_of_an_earlier_prompt_are_named_and_left(
+    batched: EvalProject, provider: BatchServer
+):
+    provider.faults.no_batches = True
+    batched.command("record", "--batch", "--no-submit")
+    (path,) = _state(batched).glob("*.jsonl")
+    requests = [json.loads(line) for line in path.read_text().splitlines()]
+    results = [
+        {
+            "custom_id": request["custom_id"],
+            "response": {"status_code": 200, "body": provider.completion(request["body"])},
+        }
+        for request in requests
+    ]
+    batched.write("results.jsonl", "".join(f"{json.dumps(result)}\n" for result in results))
+    prompt = batched.root / "prompts/triage.prompt.yml"
+    prompt.write_text(prompt.read_text().replace("severity", "urgency", 1))
+    done = batched.command("record", "--collect", "results.jsonl")
+    assert "5 results of calls not made now left: " in done.stdout
+    assert batched.recordings() == []
+
+
 def test_files_of_other_systems_are_read_and_a_compressed_one_is_named(
     batched: EvalProject, provider: BatchServer
 ):

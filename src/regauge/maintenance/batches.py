@@ -65,6 +65,8 @@ _PEEKS_MAX: Final = 50
 _NAMED_MAX: Final = 5
 _AT_ONCE: Final = 500
 _UNKNOWN: Final = ("result of an unknown call", "left", "results of unknown calls")
+# Such as after an edit of the prompt.
+_UNUSED: Final = ("result of a call that is not made now", "left", "results of calls not made now")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{43}-\d{1,15}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = r"^\d{8}T\d{6}Z-[0-9a-f]{6}-\d{1,6}$"
@@ -506,13 +508,14 @@ class ProjectBatches:
                 f" {self._options.command}"
             )
         yield from _some(self._of_files.unreadable, "line", "left")
-        known_ids = self._known_ids | self.collected_ids
-        unknown = [
+        left = [
             custom_id
             for custom_id in (*self._of_files.places, *self._of_files.problems)
-            if custom_id not in known_ids and not self._is_recorded(custom_id)
+            if custom_id not in self.collected_ids and not self._is_recorded(custom_id)
         ]
-        yield from _some(unknown, *_UNKNOWN)
+        yield from _some([x for x in left if x not in self._known_ids], *_UNKNOWN)
+        unused = [x for x in left if x in self._known_ids and x in self._of_files.places]
+        yield from _some(unused, *_UNUSED)
 
     def to_json(self) -> dict[str, Any]:
         """The results as a JSON document."""
