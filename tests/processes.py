@@ -303,7 +303,9 @@ class _Forking:
 @functools.cache
 def _forking(*loaded: str) -> _Forking:
     if loaded:
-        return _Forking(_forking().another(*loaded))
+        connection = _forking().another(*loaded)
+        atexit.register(connection.close)
+        return _Forking(connection)
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
