@@ -116,7 +116,11 @@ def _unfence(text: str) -> str:
 def _schema(schema: Schema) -> JSON:
     if isinstance(schema, Mapping):
         return schema
-    path = Path(schema)
+    try:
+        path = Path(schema)
+    except TypeError:
+        message = f"a schema is a mapping or the path of its file, not {schema!r}"
+        raise UsageError(f"json_matches_schema: {message}") from None
     try:
         text = read_regular(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -29,8 +29,21 @@ MONEY_SCALES: Mapping[str, float] = MappingProxyType(
     {"k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "b": 1e9, "B": 1e9, "t": 1e12, "T": 1e12}
 )
 _ABBREVIATED_MAX = 3  # letters of a scale that may end in a period, such as `Mio.`
-# Korean scales as the characters whose value Unicode knows.
-_HANGUL = str.maketrans("백천만억조", "百千万億兆")
+# Not from `unicodedata`: the value of 兆 differs between versions of Unicode.
+_CHARACTER_SCALES: Mapping[str, int] = MappingProxyType(
+    {
+        character: 10**exponent
+        for characters, exponent in (
+            ("十", 1),
+            ("百백", 2),
+            ("千천", 3),
+            ("萬万만", 4),
+            ("億亿억", 8),
+            ("兆조", 12),
+        )
+        for character in characters
+    }
+)
 
 
 @functools.cache
@@ -147,8 +160,8 @@ def spell_number(special: str) -> str:
     if _WORDS.ten_power.fullmatch(special):
         return f"1{exponent_of(special)}"
     total = Decimal(0)
-    for digits, scale in _WORDS.scaled.findall(special.translate(_HANGUL)):
-        factor = math.prod(int(unicodedata.numeric(character)) for character in scale)
+    for digits, scale in _WORDS.scaled.findall(special):
+        factor = math.prod(_CHARACTER_SCALES[character] for character in scale)
         total += Decimal(digits.replace(",", "")) * factor
     return f"{total:f}"
 
