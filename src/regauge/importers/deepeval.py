@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import Diagnostic, InvalidFileError, UsageError
-from regauge.importers._source import SourceError, is_mapping, list_of, placed
+from regauge.importers._source import SourceError, placed
 from regauge.importers._suite import ImportedSuite, Row, text_of
+from regauge.strict_json import is_mapping, list_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.importers._description import case_ids
-from regauge.importers._source import (
-    SourceError,
-    is_list,
-    is_mapping,
-    list_of,
-    mapping_of,
-    place_of,
-    placed,
-)
+from regauge.importers._source import SourceError, place_of, placed
 from regauge.importers._suite import (
     ImportedSuite,
     NoCounterpartError,
@@ -30,6 +22,7 @@ from regauge.importers._suite import (
     shared_messages,
     text_of,
 )
+from regauge.strict_json import as_list, is_list, is_mapping, list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -275,7 +268,7 @@ class _RegistryEval:
             suite.imported.assertions += 1
             return rubric if is_mapping(rubric) else self._unmeasured(str(rubric))
         ideal = sample.get("ideal")
-        texts = list(ideal) if is_list(ideal) else [ideal]
+        texts = as_list(ideal)
         if kind not in {"Match", "Includes", "FuzzyMatch", "JsonMatch"}:
             return self._unmeasured(_SCORED_BY_CODE)
         if not texts or not all(isinstance(text, str) for text in texts):

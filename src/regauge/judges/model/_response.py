@@ -14,7 +14,6 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -24,10 +23,16 @@ from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, parse_json
 from regauge.judges._types import format_number, quote, quote_list
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
-from regauge.strict_json import DuplicateKeyError, InvalidNumberError, refuse_constant, unique, walk
+from regauge.strict_json import (
+    DuplicateKeyError,
+    InvalidNumberError,
+    mappings_in,
+    refuse_constant,
+    unique,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.providers import Completion
@@ -714,8 +719,7 @@ def _check_object(
         TwoVerdictsError: One does.
     """
     key = spec.verdict_key
-    objects = (cast("Mapping[str, JSON]", p) for p in walk(value) if isinstance(p, Mapping))
-    if any(part.get(key, value[key]) != value[key] for part in objects):
+    if any(part.get(key, value[key]) != value[key] for part in mappings_in(value)):
         raise TwoVerdictsError(f"the response gives {key!r} two values")
     reasoning = response.reasoning.rstrip()
     # Reasoning may consider both sides; its last sentence concludes.

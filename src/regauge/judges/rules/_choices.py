@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
@@ -12,8 +11,11 @@ from regauge.judges._rule import Check, on_output
 from regauge.judges._rule_factory import resolve_in, rule
 from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.lexicon import Lexicon
+from regauge.strict_json import as_list
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from regauge.digests import JSON
 
 __all__ = ["choice_is"]
@@ -46,15 +48,13 @@ class _Options:
         Raises:
             UsageError: There is none, or one is not among the options.
         """
-        parts = [value]
-        if isinstance(value, Sequence) and not isinstance(value, str):
-            parts = list(cast("Sequence[object]", value))
+        parts = as_list(value)
         for part in parts:
             if not isinstance(part, str) or part.casefold() not in self._options:
                 raise UsageError(f"choice_is: {part!r} is not among {quote_list(self.options)}")
         if not parts:
             raise UsageError("choice_is: name at least one right option")
-        return {self._options[str(part).casefold()] for part in parts}
+        return {self._options[part.casefold()] for part in parts}
 
     def chosen_options(self, text: str) -> set[str]:
         """The options that a text chooses; empty for none.
