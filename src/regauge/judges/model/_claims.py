@@ -192,19 +192,11 @@ class ClaimsJudge(OneModelJudge):
     def _verdict(self, rows: list[dict[str, JSON]]) -> Verdict:
         unsupported = [finding for finding in rows if finding["verdict"] != "supported"]
         score = 1 - len(unsupported) / len(rows)
-        passes = score >= self.at_least
         reason = f"{len(rows) - len(unsupported)} of {plural(len(rows), 'claim')} supported"
         if unsupported:
             first = unsupported[0]
             reason += f"; {first['verdict']}: {quote(str(first['claim']))}"
-        return Verdict(
-            outcome="pass" if passes else "fail",
-            score=score,
-            reason=reason,
-            expected=self.at_least,
-            actual=score,
-            details={"code": "ok" if passes else "unsupported", "claims": rows},
-        )
+        return self.grade(score, reason, code="unsupported", details={"claims": rows})
 
 
 def _prompt(name: str, context: JudgeContext) -> Prompt:
