@@ -376,7 +376,7 @@ _PARAMETERS: Final = {
     "seed": "seed",
     "reasoning_effort": "reasoningEffort",
 }
-_METRICS: Final = {"bleu": "bleu", "gleu": "gleu", "meteor": "meteor", "rouge_l": "rouge_l"}
+_METRICS: Final = ("bleu", "gleu", "meteor", "rouge_l")
 _TITLE_MAX: Final = 500
 _EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
 _REASONS: Final = {
@@ -752,7 +752,7 @@ class _Criterion:
         if match := re.fullmatch(r"rouge_([1-5])", metric):
             return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
         if metric in _METRICS:
-            return {_METRICS[metric]: {"to": reference, "at_least": limit, **field}}
+            return {metric: {"to": reference, "at_least": limit, **field}}
         raise NoCounterpartError(f"{metric!r} is no documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:
