@@ -149,7 +149,7 @@ _CHAPTERS = {
     "counts": "Length and counts",
     "similarity": "Similarity to a reference",
     "json": "JSON",
-    **dict.fromkeys(("answers", "choices", "invented"), "Numbers, answers and choices"),
+    **dict.fromkeys(("answers", "invented"), "Numbers, answers and choices"),
     "documents": "Markdown, YAML, CSV, Python, XML and HTML",
     "infrastructure": "Terraform, Kubernetes and SQL",
     "safety": "Refusals, leaks, secrets, personal data and URLs",

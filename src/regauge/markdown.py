@@ -75,9 +75,11 @@ def longest_fence(lines: Sequence[str]) -> int:
     return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
 
 
-def fold_lines(title: str, lines: Iterable[str], *, indent: str = "") -> Iterator[str]:
+def fold_lines(
+    title: str, lines: Iterable[str], *, indent: str = "", is_open: bool = False
+) -> Iterator[str]:
     """A folded block; the title is escaped already."""
-    yield f"{indent}<details><summary>{title}</summary>"
+    yield f"{indent}<details{' open' if is_open else ''}><summary>{title}</summary>"
     yield ""
     yield from lines
     yield ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeGuard, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from pydantic_core import ErrorDetails
 
@@ -118,3 +118,42 @@ def walk(value: object) -> Iterator[object]:
     elif isinstance(value, list | tuple):
         for part in cast("Sequence[object]", value):
             yield from walk(part)
+
+
+def mappings_in(value: object) -> Iterator[Mapping[str, Any]]:
+    """Iterate over the mappings in a value, at any depth."""
+    return (part for part in walk(value) if is_mapping(part))
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a value is a mapping; its keys are texts in every document."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Return whether a value is a list."""
+    return isinstance(value, list)
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Return whether a value is a list, a tuple or the like; a text is none."""
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one."""
+    return value if is_mapping(value) else {}
+
+
+def list_of(value: object) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if is_list(value) else []
+
+
+def as_list(value: object) -> list[Any]:
+    """The items of a list; any other value as the only item.
+
+    >>> as_list(["a", 1]), as_list("a")
+    (['a', 1], ['a'])
+    """
+    return [*value] if is_sequence(value) else [value]

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
@@ -29,17 +29,25 @@ def first_of(names: Iterable[object], limit: int) -> str:
     return ", ".join(texts[:limit]) + rest
 
 
-def table_lines(rows: Sequence[Sequence[str]], *, counts: bool = False) -> list[str]:
-    """Format rows as lines with aligned columns; `counts` right-aligns all but the first.
+def table_lines(
+    rows: Sequence[Sequence[str]], *, texts: Collection[int] | None = None
+) -> list[str]:
+    """Format rows as lines with aligned columns.
 
-    >>> table_lines([["case", "trials"], ["a", "12"]], counts=True)
+    Args:
+        rows: The rows, each with all cells.
+        texts: The columns that are aligned to the left; None for all.
+
+    >>> table_lines([["case", "trials"], ["a", "12"]], texts=[0])
     ['case  trials', 'a         12']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    pads = [str.ljust, *[str.rjust if counts else str.ljust] * (len(widths) - 1)]
     lines: list[str] = []
     for row in rows:
-        cells = [pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)]
+        cells = [
+            cell.ljust(width) if texts is None or column in texts else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return lines
 

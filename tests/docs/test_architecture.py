@@ -137,7 +137,7 @@ def test_a_refinement_that_restores_a_release_goes_through_few_files(walks: Walk
 
 def test_a_case_goes_through_few_files_and_functions(walks: Walks):
     assert len({file for file, _ in walks.replayed}) <= 52
-    assert len(walks.replayed) <= 378
+    assert len(walks.replayed) <= 377
 
 
 def test_a_gate_goes_through_few_files(walks: Walks):

@@ -39,7 +39,6 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"findings?|faults?", "cli/sim.py", "`sim --fault` injects faults"),
     (r"answers?|answered", "judges/_rule.py", "advice is text of prompts"),
     (r"answers?|answered", "judges/rules/_answers.py", "`answer_is` compares final answers"),
-    (r"answers?|answered", "judges/rules/_choices.py", "quotes of outputs: the answer is B"),
     (r"findings?|faults?", "sim/server.py", "the server injects faults, as `regauge sim --fault`"),
     (r"answers?|answered", "judges/_deepeval/__init__.py", "a root of declared paths"),
     (r"says?|said", "prompts/_lint.py", "a pattern of instructions"),

@@ -323,7 +323,7 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         for kind, counts in table.counts.items():
             lines.append([kind, *(str(counts.get(result, 0) or "") for result in table.results)])
         echo()
-        for number, line in enumerate(table_lines(lines, counts=True)):
+        for number, line in enumerate(table_lines(lines, texts=[0])):
             echo(line, bold=number == 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -415,7 +416,7 @@ def _measure(
 
     async def run() -> MeasuredClasses:
         async with evals.open_trials() as trials:
-            with EvalBench(subject, trials) as bench:
+            with closing(EvalBench(subject, trials)) as bench:
                 suite = subject.prompt, mutants, subject.cases, bench, policy
                 return await measure(*suite, first=first, marks=marks, progress=progress)
 
@@ -622,7 +623,7 @@ def _search(
                 else VariantProposer()
                 for name in names
             ]
-            with DraftBenches(evals, subject, trials) as benches:
+            with closing(DraftBenches(evals, subject, trials)) as benches:
                 return await suggest(problems, proposers, benches, progress)
 
     with Meter(lambda: _progress_text(progress, "instruction", evals)):

@@ -8,15 +8,15 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 
 from regauge.errors import Diagnostic, InvalidFileError
 from regauge.importers._description import SourcePlace
 from regauge.regular_file import read_regular
+from regauge.strict_json import is_list, is_mapping, refuse_constant
 from regauge.yaml_document import (
     StrictReader,
     YamlError,
@@ -105,26 +105,6 @@ def placed(items: Sequence[Any], otherwise: SourcePlace) -> Iterator[tuple[Any, 
     """The items of a list, each with its place."""
     for number, item in enumerate(items):
         yield item, place_of(items, number, otherwise=otherwise)
-
-
-def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Return whether a value is a mapping; its keys are texts in every document."""
-    return isinstance(value, Mapping)
-
-
-def mapping_of(value: object) -> Mapping[str, Any]:
-    """The value if it is a mapping, else an empty one."""
-    return value if is_mapping(value) else {}
-
-
-def list_of(value: object) -> list[Any]:
-    """The value if it is a list, else an empty one."""
-    return value if is_list(value) else []
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Return whether a value is a list."""
-    return isinstance(value, list)
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -294,7 +274,7 @@ class SourceTree:
         """
         name, text = self.relative(path), self.read_text(path)
         try:
-            value: object = json.loads(text, parse_constant=_refuse_constant)
+            value: object = json.loads(text, parse_constant=refuse_constant)
         except (ValueError, RecursionError) as error:
             line = error.lineno if isinstance(error, json.JSONDecodeError) else None
             raise _faulty(name, line, f"not JSON: {error}", _AGAIN) from error
@@ -350,7 +330,7 @@ class SourceTree:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line, parse_constant=_refuse_constant)
+                value = json.loads(line, parse_constant=refuse_constant)
             except (ValueError, RecursionError) as error:
                 raise _faulty(name, number, f"not JSON: {error}", _AGAIN) from error
             items.append(_locate(value, name, number))
@@ -379,10 +359,6 @@ class SourceTree:
     def _refuse_links(self, path: Path, reference: str) -> None:
         if self._is_linked(path):
             raise SourceError(f"{reference} leads over a link, which is not followed")
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _as_yaml(text: str) -> str:

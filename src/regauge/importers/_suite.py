@@ -20,11 +20,11 @@ from regauge.importers._description import (
     slug,
     unique_name,
 )
-from regauge.importers._source import SourceError, SourceTree, is_list, is_mapping
+from regauge.importers._source import SourceError, SourceTree
 from regauge.judges import judge_from_spec
 from regauge.recordings import find_secrets
 from regauge.scaffold import NewFile
-from regauge.strict_json import walk
+from regauge.strict_json import is_list, is_mapping, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import Diagnostic, InvalidFileError, UsageError
-from regauge.importers._source import SourceError, is_mapping, list_of, placed
+from regauge.importers._source import SourceError, placed
 from regauge.importers._suite import ImportedSuite, Row, text_of
+from regauge.strict_json import is_mapping, list_of
+from regauge.wording import snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,16 +26,6 @@ _DATA: Final = (".json", ".jsonl", ".csv")
 _LISTS: Final = ("context", "retrieval_context")
 _JSON: Final = ("expected_tools", "tools_called", "turns", "additional_metadata")
 _FIELDS: Final = ("expected_output", "context", "retrieval_context", "expected_tools")
-_CAMEL: Final = {
-    "actualOutput": "actual_output",
-    "expectedOutput": "expected_output",
-    "retrievalContext": "retrieval_context",
-    "expectedTools": "expected_tools",
-    "toolsCalled": "tools_called",
-    "additionalMetadata": "additional_metadata",
-    "expectedOutcome": "expected_outcome",
-    "userDescription": "user_description",
-}
 _CASES: Final = ("LLMTestCase", "Golden")
 _METRICS: Final = ("GEval", "ConversationalGEval", "ArenaGEval")
 _WITHOUT_MODEL: Final = ("ExactMatchMetric", "PatternMatchMetric", "ToolCorrectnessMetric")
@@ -148,9 +140,7 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
     for item, place in placed(list_of(table), suite.place(file)):
         if not is_mapping(item):
             continue
-        values = {
-            _CAMEL.get(key, key): value for key, value in item.items() if value not in ("", None)
-        }
+        values = {snake_case(key): value for key, value in item.items() if value not in ("", None)}
         if isinstance(values.get("input"), str):
             rows.append(_row(_parse(values), place))
         elif "scenario" in values or "turns" in values:

@@ -11,16 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._source import (
-    is_list,
-    is_mapping,
-    list_of,
-    mapping_of,
-    placed,
-)
+from regauge.importers._source import placed
 from regauge.importers._suite import ImportedSuite, Row, chat_of, text_of
 from regauge.on_demand import require
 from regauge.recordings import map_texts
+from regauge.strict_json import as_list, is_list, is_mapping, list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -229,7 +224,7 @@ def _scorers(header: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _check(scorer: str, options: Mapping[str, Any], row: Row, suite: ImportedSuite) -> JSON:
     """The judge of a scorer, for the target of a sample."""
-    targets = [str(target) for target in _as_list(row.expected)]
+    targets = [str(target) for target in as_list(row.expected)] if row.expected is not None else []
     graded = {"model_graded_qa": "closed-qa", "model_graded_fact": "factuality"}
     if rubric := graded.get(scorer):
         if options.get("template") or options.get("instructions"):
@@ -245,10 +240,6 @@ def _check(scorer: str, options: Mapping[str, Any], row: Row, suite: ImportedSui
     if isinstance(spec, str):
         return suite.unmeasured(scorer, spec, row.place)
     return suite.check(cast("JSON", spec), scorer, row.place)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return [] if value is None else value if is_list(value) else [value]
 
 
 def _any_of(specs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

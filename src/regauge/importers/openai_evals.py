@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.importers._description import case_ids
-from regauge.importers._source import (
-    SourceError,
-    is_list,
-    is_mapping,
-    list_of,
-    mapping_of,
-    place_of,
-    placed,
-)
+from regauge.importers._source import SourceError, place_of, placed
 from regauge.importers._suite import (
     ImportedSuite,
     NoCounterpartError,
@@ -30,6 +22,7 @@ from regauge.importers._suite import (
     shared_messages,
     text_of,
 )
+from regauge.strict_json import as_list, is_list, is_mapping, list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,9 +93,27 @@ def _alike(text: str, other: str) -> bool:
 _CLASS: Final = re.compile(r"^\s+[\"']?class[\"']?\s*:", re.MULTILINE)
 _FORMAT_FIELD: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _TOKENS: Final = {"FuzzyMatch": 100, "JsonMatch": 512, "Match": 500}
+_PARAMETERS: Final = {
+    "temperature": "temperature",
+    "max_tokens": "maxTokens",
+    "max_completion_tokens": "maxTokens",
+    "max_completions_tokens": "maxTokens",
+    "top_p": "topP",
+    "seed": "seed",
+    "reasoning_effort": "reasoningEffort",
+}
 _EXAMPLES: Final = {"example_user": "user", "example_assistant": "assistant"}
 _POINTER: Final = "version https://git-lfs"
 _SCORED_BY_CODE: Final = "its class is Python, which is not run; write a judge"
+
+
+def _parameters(sampling: object) -> dict[str, JSON]:
+    """The parameters of a prompt file for those of a call."""
+    return {
+        _PARAMETERS[key]: value
+        for key, value in mapping_of(sampling).items()
+        if key in _PARAMETERS and value is not None
+    }
 
 
 def read_registry(file: Path, suite: ImportedSuite) -> None:
@@ -189,7 +200,7 @@ class _RegistryEval:
         if self._class in _TOKENS:
             parameters = {"temperature": 0}
             parameters["maxTokens"] = self._args.get("max_tokens", _TOKENS[self._class])
-        parameters.update(self._sampling())
+        parameters.update(_parameters(self._args.get("sample_kwargs")))
         if parameters:
             document["modelParameters"] = parameters
         rubric = self._rubric(name)
@@ -204,15 +215,6 @@ class _RegistryEval:
             for sample, row_inputs in zip(samples, inputs, strict=True)
         ]
         self._suite.add_eval(name, rows, messages=messages, document=document)
-
-    def _sampling(self) -> dict[str, JSON]:
-        sampling = mapping_of(self._args.get("sample_kwargs"))
-        names = {"temperature": "temperature", "max_tokens": "maxTokens", "top_p": "topP"}
-        return {
-            names[key]: value
-            for key, value in sampling.items()
-            if key in names and value is not None
-        }
 
     def _lines(self, key: str) -> Items:
         """The lines of a file that an argument names.
@@ -275,7 +277,7 @@ class _RegistryEval:
             suite.imported.assertions += 1
             return rubric if is_mapping(rubric) else self._unmeasured(str(rubric))
         ideal = sample.get("ideal")
-        texts = list(ideal) if is_list(ideal) else [ideal]
+        texts = as_list(ideal)
         if kind not in {"Match", "Includes", "FuzzyMatch", "JsonMatch"}:
             return self._unmeasured(_SCORED_BY_CODE)
         if not texts or not all(isinstance(text, str) for text in texts):
@@ -375,15 +377,7 @@ _FIELD: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
 _ANY_FIELD: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _OUTPUT: Final = ("sample.output_text", "sample.output")
 _JSON_OUTPUT: Final = "sample.output_json."
-_PARAMETERS: Final = {
-    "temperature": "temperature",
-    "max_completion_tokens": "maxTokens",
-    "max_completions_tokens": "maxTokens",
-    "top_p": "topP",
-    "seed": "seed",
-    "reasoning_effort": "reasoningEffort",
-}
-_METRICS: Final = {"bleu": "bleu", "gleu": "gleu", "meteor": "meteor", "rouge_l": "rouge_l"}
+_METRICS: Final = ("bleu", "gleu", "meteor", "rouge_l")
 _TITLE_MAX: Final = 500
 _EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
 _REASONS: Final = {
@@ -613,9 +607,8 @@ class _ApiEval:
 
     def _sampling(self, sampling: Mapping[str, Any], prompt: _Prompt, path: Path) -> None:
         parameters = cast("dict[str, JSON]", prompt.document.setdefault("modelParameters", {}))
-        for key, value in sampling.items():
-            if key in _PARAMETERS and value is not None:
-                parameters.setdefault(_PARAMETERS[key], value)
+        for name, value in _parameters(sampling).items():
+            parameters.setdefault(name, value)
         schema = sampling.get("response_format") or mapping_of(sampling.get("text")).get("format")
         if is_mapping(schema) and schema.get("type") == "json_schema":
             prompt.document["responseFormat"] = "json_schema"
@@ -759,7 +752,7 @@ class _Criterion:
         if match := re.fullmatch(r"rouge_([1-5])", metric):
             return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
         if metric in _METRICS:
-            return {_METRICS[metric]: {"to": reference, "at_least": limit, **field}}
+            return {metric: {"to": reference, "at_least": limit, **field}}
         raise NoCounterpartError(f"{metric!r} is no documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:

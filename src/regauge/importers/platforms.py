@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import UsageError
-from regauge.importers._source import is_list, is_mapping, list_of, mapping_of, placed
+from regauge.importers._source import placed
 from regauge.importers._suite import ImportedSuite, Row, chat_of, input_name, text_of
+from regauge.strict_json import is_list, is_mapping, list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import Diagnostic, InvalidFileError, UsageError
-from regauge.importers._source import (
-    SourceError,
-    is_list,
-    is_mapping,
-    list_of,
-    mapping_of,
-    place_of,
-)
+from regauge.importers._source import SourceError, place_of
 from regauge.importers._suite import ImportedSuite, Row, literal
 from regauge.importers._templates import (
     TemplateError,
@@ -26,6 +19,7 @@ from regauge.importers._templates import (
 )
 from regauge.importers.promptfoo._context import Context
 from regauge.importers.promptfoo._providers import model_id, prompt_parameters
+from regauge.strict_json import as_list, is_mapping, list_of, mapping_of
 from regauge.wording import cut
 
 if TYPE_CHECKING:
@@ -535,5 +529,5 @@ def _part(kind: str, body: Any) -> Any:
     if kind == "array":
         return {"type": "array", "items": _schema(body)}
     if kind == "enum":
-        return {"enum": list(body) if is_list(body) else [body]}
+        return {"enum": as_list(body)}
     return _schema(body)

@@ -102,7 +102,6 @@ if TYPE_CHECKING:
     from regauge.judges.rules._counts import *
     from regauge.judges.rules._json import *
     from regauge.judges.rules._answers import *
-    from regauge.judges.rules._choices import *
     from regauge.judges.rules._invented import *
     from regauge.judges.rules._run import *
     from regauge.judges.rules._safety import *

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, JudgeError, PromptError, UsageError
@@ -16,6 +16,7 @@ from regauge.judges._types import DeclaredJudge
 from regauge.judges.rules._combine import all_of
 from regauge.judges.rules._text import contains, ends_with, equals, starts_with
 from regauge.lexicon import Lexicon
+from regauge.strict_json import is_mapping, is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set as AbstractSet
@@ -122,15 +123,14 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
         ValueError: There are fewer than two choices, or a score is invalid.
     """
     problem = f"the evaluator {name!r}: `choices` is a list of two or more {{choice, score}}"
-    if not isinstance(document, Sequence) or isinstance(document, str):
-        raise ValueError(problem)  # noqa: TRY004 - an error in a file
+    if not is_sequence(document):
+        raise ValueError(problem)
     choices: dict[str, float] = {}
-    entries: Sequence[JSON] = document
-    for entry in entries:
-        if not isinstance(entry, Mapping) or set(entry) != {"choice", "score"}:
+    for entry in document:
+        if not is_mapping(entry) or {*entry} != {"choice", "score"}:
             raise ValueError(problem)
         label, score = entry["choice"], entry["score"]
-        if type(score) not in {int, float} or not 0 <= float(cast("float", score)) <= 1:
+        if type(score) not in {int, float} or not 0 <= float(score) <= 1:
             raise ValueError(f"the evaluator {name!r}: a score is from 0 to 1, not {score!r}")
         if isinstance(label, bool):
             reason = "put the choice in quotes, as in choice: 'yes'"
@@ -139,7 +139,7 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
             str.casefold, choices
         ):
             raise ValueError(f"the evaluator {name!r}: {label!r} is no choice, or one twice")
-        choices[str(label)] = float(cast("float", score))
+        choices[str(label)] = float(score)
     if len(choices) < 2 or not math.fsum(choices.values()):  # noqa: PLR2004 - one is no choice
         raise ValueError(f"{problem}, one of them with a score above 0")
     return choices

@@ -314,7 +314,6 @@ class ExternalJudge(RunOnlyJudge):
         declaration = self.declaration
         if declaration.kind == "command_judge":
             return CommandCalls(
-                name=declaration.name,
                 timeout_s=declaration.timeout_s,
                 check=self._verdict,
                 arguments=declaration.arguments,
@@ -322,7 +321,6 @@ class ExternalJudge(RunOnlyJudge):
                 directory=self.root,
             )
         return HttpCalls(
-            name=declaration.name,
             timeout_s=declaration.timeout_s,
             check=self._verdict,
             method=declaration.arguments[0],

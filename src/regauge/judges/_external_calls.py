@@ -64,13 +64,11 @@ class _ExternalCalls:
     """The shared part of both kinds.
 
     Attributes:
-        name: The name of the judge, for errors.
         timeout_s: The time limit of a call, in seconds.
         check: Called with each response; raises JudgeError for one without a verdict, which is
             then not recorded.
     """
 
-    name: str
     timeout_s: float
     check: Callable[[str], object]
 

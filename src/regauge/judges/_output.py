@@ -49,7 +49,7 @@ def parse_integer(digits: str) -> float:
         return float(digits)
 
 
-_decoder = json.JSONDecoder(
+decoder: Final = json.JSONDecoder(
     parse_constant=refuse_constant, parse_int=parse_integer, object_pairs_hook=unique
 )
 
@@ -63,7 +63,7 @@ def parse_json(text: str) -> JSON | JsonProblem:
     {'a': 1}
     """
     try:
-        value: JSON = _decoder.decode(text)
+        value: JSON = decoder.decode(text)
     except json.JSONDecodeError as error:
         return JsonProblem(f"{error.msg} at line {error.lineno}, column {error.colno}")
     except RecursionError:
@@ -74,7 +74,7 @@ def parse_json(text: str) -> JSON | JsonProblem:
 
 
 def find_json(
-    text: str, *, begins: str = "{[", decoder: json.JSONDecoder = _decoder
+    text: str, *, begins: str = "{[", decoder: json.JSONDecoder = decoder
 ) -> Iterator[JSON]:
     """The outermost JSON objects and arrays in a text, in order.
 

@@ -25,6 +25,7 @@ from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, is_number, passed, quote
 from regauge.project import Project
 from regauge.regular_file import read_regular
+from regauge.strict_json import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,8 +109,7 @@ def _verdict_on_mapping(result: Mapping[str, Any], label: str, pass_at: float | 
 
 def _component(part: object) -> JSON:
     """The report entry of one part of a result."""
-    empty: Mapping[str, Any] = {}
-    fields = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else empty
+    fields = mapping_of(part)
     reason = fields.get("reason")
     return {
         "pass": fields.get("pass", fields.get("pass_")) is True,

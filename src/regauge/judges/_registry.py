@@ -22,6 +22,7 @@ from regauge.on_demand import (
     load_points,
     registered_points,
 )
+from regauge.strict_json import as_list, is_sequence
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _arguments(
     if isinstance(document, Mapping) and not _is_expected(document):
         return _keyword_arguments(parameters, document)
     first = [part for part in parameters if part.kind is not part.KEYWORD_ONLY]
-    if isinstance(document, str) or not isinstance(document, Sequence):
+    if not is_sequence(document):
         return [_parameter(first[0].name if first else "", document)], {}
     only = first and first[0].kind is first[0].POSITIONAL_OR_KEYWORD
     if only and (len(first) == 1 or first[0].name == "judges"):
@@ -210,24 +211,22 @@ def _keyword_arguments(
         for part in parameters
         if part.kind is part.POSITIONAL_OR_KEYWORD and part.name in keywords
     ]
-    is_list = isinstance(values, Sequence) and not isinstance(values, str)
-    return [*before, *(values if is_list else [values])], keywords
+    return [*before, *as_list(values)], keywords
 
 
 def _parameter(name: str, value: JSON) -> Any:
     """Convert the value of a parameter; some parameters are judges."""
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
     match name:
         case "judge":
             return judge_from_spec(value)
-        case "judges" if is_list:
-            return [judge_from_spec(part) for part in cast("Sequence[JSON]", value)]
+        case "judges" if is_sequence(value):
+            return [judge_from_spec(part) for part in value]
         case "judges":
             return judge_from_spec(value)
         case "function" if isinstance(value, str):
             return _function(value)
-        case "weights" if is_list:
-            return dict(_weighted(part) for part in cast("Sequence[JSON]", value))
+        case "weights" if is_sequence(value):
+            return dict(map(_weighted, value))
         case _:
             return _value(value)
 
@@ -271,8 +270,8 @@ def _value(value: JSON) -> Any:
         if _is_expected(value):
             return Expected(str(value["expected"]))
         return {key: _value(part) for key, part in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_value(part) for part in value]
+    if is_sequence(value):
+        return [*map(_value, value)]
     return value
 
 

@@ -12,6 +12,7 @@ from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.judges._output import MISSING, JudgedOutput, MissingValue, parse_path
 from regauge.judges._types import NO_OUTPUT_CODES, Verdict, failed, parse_criterion, passed
+from regauge.strict_json import as_list, is_sequence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -362,11 +363,7 @@ def listing(last: str, mark: str) -> Callable[[JSON], str]:
     """
 
     def join(value: JSON) -> str:
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        parts = [
-            _quote_part(part, mark)
-            for part in (cast("Sequence[JSON]", value) if is_list else [value])
-        ]
+        parts = [_quote_part(part, mark) for part in as_list(value)]
         return f" {last} ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
     return join
@@ -397,7 +394,7 @@ def _keys_of(value: JSON) -> str:
 
 def _choice(value: JSON) -> str:
     """A text, or "one of" several."""
-    several = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 1
+    several = is_sequence(value) and len(value) > 1
     return ("one of " if several else "") + listing("or", '"')(value)
 
 

@@ -216,6 +216,9 @@ class RuleFactory(Generic[P]):
         compose: The builder of advice that no template can express.
         required_module: A module of the extra that the rule needs; empty for none.
         contents: The reader of files that parameters name, for the digest; None for no files.
+        kind: The name of the rule.
+        codes: The codes of its failures, from the docstring.
+        template: The criterion and the instructions for a prompt, from the docstring.
     """
 
     build: Callable[P, Check]
@@ -229,24 +232,12 @@ class RuleFactory(Generic[P]):
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.build)
-
-    @property
-    def kind(self) -> str:
-        """The name of the rule."""
-        return self.build.__name__.rstrip("_")
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The codes of its failures."""
+        self.kind = self.build.__name__.rstrip("_")
         _, sections = split_sections(inspect.cleandoc(self.build.__doc__ or ""))
-        return tuple(filter(None, sections.get("Fails as", "").split(", ")))
-
-    @functools.cached_property
-    def template(self) -> AdviceTemplate:
-        """The criterion and the instructions for a prompt, from the docstring."""
-        sections = dict(_SECTION.findall(inspect.cleandoc(self.build.__doc__ or "")))
-        advice, denied = (" ".join(sections.get(key, "").split()) for key in ("Advice", "Negated"))
-        return AdviceTemplate(self.about, advice, denied)
+        self.codes = tuple(filter(None, sections.get("Fails as", "").split(", ")))
+        self.template = AdviceTemplate(
+            self.about, sections.get("Advice", ""), sections.get("Negated", "")
+        )
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.judges.model._panel import PairedVerdict
     from regauge.project import CalibrationSettings, Project
     from regauge.providers import CompletionRequest
-    from regauge.stats._agreement import Sampled
+    from regauge.stats._agreement import Sampled, Side
 
 
 LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]
@@ -455,7 +455,7 @@ class LabelsSummary(_CalibrationDocument):
     """
 
     judge: str | None = None
-    kind: Literal["outcomes", "scores", "pairs"]
+    kind: LabelKind
     count: int
     digest: str
 
@@ -781,17 +781,16 @@ def _confusion(raters: _RaterLabels, human: list[str], judge: list[str]) -> Conf
     return Confusion(labels=tuple(labels), counts=counts)
 
 
-_Side: TypeAlias = Literal["first", "second", "tie"]
-_SHOWN: dict[str, _Side] = {"a": "first", "b": "second", "tie": "tie"}
-_EXCHANGED: dict[str, _Side] = {"a": "second", "b": "first", "tie": "tie"}
+_SHOWN: dict[str, Side] = {"a": "first", "b": "second", "tie": "tie"}
+_EXCHANGED: dict[str, Side] = {"a": "second", "b": "first", "tie": "tie"}
 
 
 def _flips(rows: Sequence[_Row]) -> Flips:
     from regauge.stats import position_flips
 
     # In the exchanged order, output `a` is shown second.
-    first_order: list[_Side] = [_SHOWN[row.judge[0]] for row in rows]
-    exchanged: list[_Side] = [_EXCHANGED[row.judge[1]] for row in rows]
+    first_order: list[Side] = [_SHOWN[row.judge[0]] for row in rows]
+    exchanged: list[Side] = [_EXCHANGED[row.judge[1]] for row in rows]
     return Flips(**asdict(position_flips(first_order, exchanged)))
 
 

@@ -243,7 +243,7 @@ def calibration_lines(calibration: Calibration) -> list[str]:
     rows = [["", f"judge: {first}", *labels]]
     for label, counts in zip(confusion.labels, confusion.counts, strict=True):
         rows.append([f"label: {label}", *map(str, counts)])
-    return [*lines, "", *(f"  {line}" for line in table_lines(rows, counts=True))]
+    return [*lines, "", *(f"  {line}" for line in table_lines(rows, texts=[0]))]
 
 
 def disagreement_lines(kind: LabelKind, verdicts: Sequence[LabelledVerdict]) -> list[str]:

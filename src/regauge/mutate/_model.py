@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.datasets._case import file_reference
 from regauge.errors import UsageError
 from regauge.judges.model._response import ResponseError
+from regauge.lexicon import Lexicon
 from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
 from regauge.refine.edits import EditError, PromptText, apply
@@ -33,31 +34,7 @@ if TYPE_CHECKING:
     from regauge.refine.proposers import ModelCaller
 
 
-# Rules without code, files or calls, because output of a model is executed.
-CHECKS: Final = (
-    "contains",
-    "contains_all",
-    "contains_any",
-    "ends_with",
-    "equals",
-    "field_equals",
-    "field_in",
-    "has_keys",
-    "has_sections",
-    "json_parses",
-    "line_count",
-    "max_chars",
-    "max_words",
-    "min_chars",
-    "min_words",
-    "not_contains",
-    "one_of",
-    "sentence_count",
-    "starts_with",
-    "text_count",
-    "word_count",
-)
-"""The judges that a model may add to a case."""
+_LEXICON: Final = Lexicon("regauge.mutate")
 
 _CHECK_FORMS: Final = """\
 Checks that a case may add: {names}. Each may be negated with {{"not": CHECK}}. Examples:
@@ -136,7 +113,7 @@ class ModelCaseProposer:
         results: Sequence[JSON],
         number: int,
     ) -> CompletionRequest:
-        form = _CHECK_FORMS.format(names=", ".join(CHECKS))
+        form = _CHECK_FORMS.format(names=", ".join(sorted(_LEXICON.words("checks"))))
         pairs: JSON = problem.row.evidence.get("outputs")
         schema = problem.prompt.response_format
         texts = {
@@ -206,7 +183,7 @@ def _draft(case: JSON, like: str, golden: GoldenCase, *, proposer: str) -> Draft
 
 
 def refuse_unsafe(check: JSON) -> None:
-    """Reject a check that is not in `CHECKS`, or that reads a file.
+    """Reject a check that `lexicon.toml` does not list.
 
     Raises:
         UsageError: The check is not allowed.
@@ -216,7 +193,7 @@ def refuse_unsafe(check: JSON) -> None:
         raise UsageError("a check is an object with one key, its name")
     if name == "not":
         refuse_unsafe(value)
-    elif name not in CHECKS:
+    elif not isinstance(name, str) or name not in _LEXICON.words("checks"):
         raise UsageError(f"a case may not add the check {name!r}")
 
 

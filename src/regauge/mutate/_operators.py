@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
@@ -29,6 +29,7 @@ from regauge.statements import (
     parse,
     replace as reword,
 )
+from regauge.strict_json import is_mapping, mapping_of
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -389,24 +390,23 @@ def _delete_examples(prompt: Prompt) -> Iterator[Mutation]:
         )
 
 
-def _schema(prompt: Prompt) -> dict[str, Any] | None:
+def _schema(prompt: Prompt) -> Mapping[str, Any] | None:
     schema: Any = prompt.response_format
     for key in ("json_schema", "schema"):
-        schema = cast("dict[str, Any]", schema).get(key) if isinstance(schema, dict) else None
-    return cast("dict[str, Any]", schema) if isinstance(schema, dict) else None
+        schema = mapping_of(schema).get(key)
+    return schema if is_mapping(schema) else None
 
 
 def _objects(schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the paths of all properties of a schema."""
     for key in ("properties", "$defs", "definitions"):
-        for name, below in cast("dict[str, Any]", schema.get(key) or {}).items():
-            if isinstance(below, dict):
+        for name, below in mapping_of(schema.get(key)).items():
+            if is_mapping(below):
                 if key == "properties":
                     yield (*path, key, name)
-                yield from _objects(cast("dict[str, Any]", below), (*path, key, name))
-    items = schema.get("items")
-    if isinstance(items, dict):
-        yield from _objects(cast("dict[str, Any]", items), (*path, "items"))
+                yield from _objects(below, (*path, key, name))
+    if is_mapping(items := schema.get("items")):
+        yield from _objects(items, (*path, "items"))
 
 
 def _value_at(document: Any, path: Sequence[str]) -> Any:
@@ -485,7 +485,7 @@ def _delete_descriptions(prompt: Prompt) -> Iterator[Mutation]:
 
 def _tool_changes(prompt: Prompt) -> Iterator[tuple[int, dict[str, Any], MutationPlace]]:
     for number, tool in enumerate(prompt.tools):
-        function = cast("dict[str, Any]", json.loads(json.dumps(tool["function"])))
+        function: dict[str, Any] = json.loads(json.dumps(tool["function"]))
         name = str(function["name"])
         line = prompt.lines.get(f"tools.{name}", prompt.lines.get("tools", 1))
         yield number, function, MutationPlace(part=f"tools.{name}", line=line)

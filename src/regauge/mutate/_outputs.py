@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
-from regauge.strict_json import read_json
+from regauge.strict_json import is_list, is_mapping, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,23 +39,21 @@ def fields_of(output: str) -> Fields:
         document: object = read_json(fence[1] if fence else output)
     except ValueError:
         return {"": _words(output)}
-    if not isinstance(document, dict | list):
+    if not (is_mapping(document) or is_list(document)):
         return {"": _leaf(document)}
-    fields = dict(_flat(cast("object", document), ""))
+    fields = dict(_flat(document, ""))
     return {"(fenced)": True, **fields} if fence else fields
 
 
 def _flat(document: object, path: str) -> Iterator[tuple[str, object]]:
-    if isinstance(document, dict):
-        fields = cast("dict[str, object]", document)
-        for name, value in fields.items():
+    if is_mapping(document):
+        for name, value in document.items():
             yield from _flat(value, f"{path}.{name}" if path else name)
-        if not fields:
+        if not document:
             yield path, "{}"
-    elif isinstance(document, list):
-        items = cast("list[object]", document)
-        yield f"{path}[]", len(items)
-        for number, value in enumerate(items):
+    elif is_list(document):
+        yield f"{path}[]", len(document)
+        for number, value in enumerate(document):
             yield from _flat(value, f"{path}[{number}]")
     else:
         yield path, _leaf(document)

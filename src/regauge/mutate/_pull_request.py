@@ -7,7 +7,7 @@ trials of the gate as its base, so only mutants are run.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -454,7 +454,7 @@ class _Measurement:
         numbers = StoredNumbers(self.session)
         try:
             async with self.session.open_trials() as trials:
-                with EvalBench(subject, trials, numbers.of_candidate) as bench:
+                with closing(EvalBench(subject, trials, numbers.of_candidate)) as bench:
                     measurement = await measure(
                         self.change.prompt, mutants, cases, bench, policy, progress=progress
                     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -224,20 +224,7 @@ def base_number(planned_case: PlannedCase, nth: int) -> int:  # noqa: ARG001 - a
     return nth if nth == EVALS_FIRST else CONTROL_FIRST + nth
 
 
-class _UsesTargets:
-    """A context that closes the targets that it uses."""
-
-    _targets: MutantTargets
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the prompt files that were written for targets."""
-        self._targets.close()
-
-
-class EvalBench(_UsesTargets):
+class EvalBench:
     """The trials of a subject's cases under any text of its prompt.
 
     Completions are found by the digest of their request, in recordings and the local store.
@@ -261,6 +248,10 @@ class EvalBench(_UsesTargets):
         self._planned_cases: dict[tuple[str, str], PlannedCase] = {}
         self._suites: dict[tuple[str, int], Eval] = {}
         self._targets = targets or MutantTargets(trials)
+
+    def close(self) -> None:
+        """Remove the prompt files that were written for targets."""
+        self._targets.close()
 
     async def run_trials(
         self, prompt: Prompt | None, trials: Sequence[tuple[str, int]]
@@ -336,7 +327,7 @@ def _output(trial: Trial) -> str:
     return text or ""
 
 
-class DraftBenches(_UsesTargets):
+class DraftBenches:
     """The benches of suggested cases, one per draft."""
 
     def __init__(self, evals: EvalSession, subject: MutationSubject, trials: TrialRunner) -> None:
@@ -345,6 +336,10 @@ class DraftBenches(_UsesTargets):
         self._trials = trials
         self._targets = MutantTargets(trials)
         self._benches: dict[str, EvalBench] = {}
+
+    def close(self) -> None:
+        """Remove the prompt files that were written for targets."""
+        self._targets.close()
 
     def __call__(self, draft: Draft) -> EvalBench:
         """Return the bench of a draft, under the key of the case that it is like.

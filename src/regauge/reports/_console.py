@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.recordings import check_file_sizes
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
-from regauge.wording import first_of, plural, printable
+from regauge.wording import first_of, plural, printable, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,13 +54,18 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         _NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
         **dict.fromkeys(COMPARED, not any(suite.comparison for suite in suites)),
     }
-    rows = [{name: cell for name, cell in row.items() if not unused.get(name)} for row in rows]
-    widths = {name: max(len(row[name]) for row in (*rows, {name: name})) for name in rows[0]}
-    lines = [StyledLine(_align({name: name for name in widths}, widths), "quiet")]
-    for suite, row in zip(suites, rows, strict=True):
-        clean = not (suite.failed or suite.unmeasured)
-        lines.append(StyledLine(_align(row, widths), "good" if clean else "bad"))
-    return lines
+    names = [name for name in rows[0] if not unused.get(name)]
+    head, *lines = table_lines(
+        [names, *([row[name] for name in names] for row in rows)],
+        texts=[column for column, name in enumerate(names) if name in _TEXT_COLUMNS],
+    )
+    return [
+        StyledLine(head, "quiet"),
+        *(
+            StyledLine(line, "bad" if suite.failed or suite.unmeasured else "good")
+            for suite, line in zip(suites, lines, strict=True)
+        ),
+    ]
 
 
 def shard_lines(record: RunRecord) -> list[StyledLine]:
@@ -263,7 +268,10 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     for suite in suites:
         for judge in wrong_labels(suite):
             lines.append(StyledLine(f"labels of {_suite_name(suite)} by {judge.name}:"))
-            lines += _table_lines(label_table(judge))
+            lines += [
+                StyledLine(f"  {line}", "plain" if number else "quiet")
+                for number, line in enumerate(table_lines(label_table(judge), texts=[0]))
+            ]
     return lines
 
 
@@ -285,21 +293,6 @@ def rates_of_k(suite: SuiteSummary) -> str:
 def _suite_name(suite: SuiteSummary) -> str:
     """The prompt, with the model if the run compares several."""
     return f"{suite.prompt} on {suite.model}" if suite.comparison else suite.prompt
-
-
-def _table_lines(table: Sequence[Sequence[str]]) -> list[StyledLine]:
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        StyledLine(
-            "  "
-            + "  ".join(
-                cell.rjust(width) if place else cell.ljust(width)
-                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ),
-            "plain" if number else "quiet",
-        )
-        for number, row in enumerate(table)
-    ]
 
 
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:
@@ -455,12 +448,3 @@ def suite_cells(suite: SuiteSummary) -> dict[str, str]:
         "p95": duration(suite.latency_p95_s),
         "completions": ", ".join(sources) or "none",
     }
-
-
-def _align(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
-    """A line of the table: texts aligned to the left, numbers to the right."""
-    parts = [
-        cell.ljust(widths[name]) if name in _TEXT_COLUMNS else cell.rjust(widths[name])
-        for name, cell in cells.items()
-    ]
-    return "  ".join(parts).rstrip()

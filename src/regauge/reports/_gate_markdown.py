@@ -335,12 +335,9 @@ def _fold(
     title: str, lines: Sequence[str], limits: _MarkdownLimits, *, indent: str = ""
 ) -> Iterator[str]:
     """A folded block, open if short; the text inside cannot end it."""
-    is_open = " open" if len(lines) <= _OPEN_LINES_MAX else ""
-    yield f"{indent}<details{is_open}><summary>{shown_text(title)}</summary>"
-    yield ""
-    yield from fence_lines(lines, lines_max=limits.lines, chars_max=limits.chars, indent=indent)
-    yield ""
-    yield f"{indent}</details>"
+    fence = fence_lines(lines, lines_max=limits.lines, chars_max=limits.chars, indent=indent)
+    is_open = len(lines) <= _OPEN_LINES_MAX
+    yield from fold_lines(shown_text(title), fence, indent=indent, is_open=is_open)
 
 
 def _short(text: str) -> str:

@@ -62,18 +62,14 @@ def _commands(document: DecisionDocument, below: str) -> Iterator[tuple[str, str
             title = f"regauge: {case.prompt}/{case.case} {case.status}"
             place = _place(case, prompt, below)
             yield level, mark_line(level, place, title, case.message)
-    if document.decision == "undecided" and document.prompts:
-        place = (below + document.prompts[0].path, document.prompts[0].line)
-        words = "\n".join([headline(document), *reasons_beside(document)])
-        yield "error", mark_line("error", place, "regauge gate: undecided", words)
-        return
     annotated = document.unmeasured or any(prompt.rules for prompt in document.prompts)
-    if document.decision != "accept" and not annotated:
-        first = document.prompts[0] if document.prompts else None
-        if first is not None and not any(case.status in _LEVELS for case in document.cases):
-            place = (below + first.path, first.line)
-            words = "\n".join([headline(document), *reasons_beside(document)])
-            yield "error", mark_line("error", place, "regauge gate", words)
+    annotated = annotated or any(case.status in _LEVELS for case in document.cases)
+    undecided = document.decision == "undecided"
+    if document.prompts and (undecided or not (document.decision == "accept" or annotated)):
+        first = document.prompts[0]
+        title = "regauge gate: undecided" if undecided else "regauge gate"
+        words = "\n".join([headline(document), *reasons_beside(document)])
+        yield "error", mark_line("error", (below + first.path, first.line), title, words)
 
 
 def _place(case: CaseDocument, prompt: PromptDocument, below: str) -> tuple[str, int]:
@@ -109,8 +105,6 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-# GitHub shows ten errors of a step.
-_ERRORS_MAX = 10
 _MESSAGE_CHARS_MAX = 1000
 
 
@@ -157,7 +151,7 @@ def failure_annotations(
     """
     below = _below(root, environ)
     marks: list[str] = []
-    for location, item, reason in failures[:_ERRORS_MAX]:
+    for location, item, reason in failures[:_EACH_MAX]:
         path, line = split_location(location)
         if path and line is not None:
             mark = mark_line("error", (below + path, line), item, reason[:_MESSAGE_CHARS_MAX])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isfinite
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
@@ -31,6 +31,7 @@ from regauge.recordings import map_texts
 from regauge.reports._documents import GitState, JobState
 from regauge.reports._tally import RunTally
 from regauge.runner import MissingCompletions, MissingJudgements
+from regauge.strict_json import is_list, is_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -543,10 +544,10 @@ def _finite(value: object) -> object:
     """
     if isinstance(value, float) and not isfinite(value):
         return str(value)
-    if isinstance(value, list):
-        return [_finite(item) for item in cast("list[object]", value)]
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in cast("dict[str, object]", value).items()}
+    if is_list(value):
+        return [*map(_finite, value)]
+    if is_mapping(value):
+        return {name: _finite(item) for name, item in value.items()}
     return value
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 from regauge.judges.model._response import (
     ResponseError,
     json_object,
-    read_completion,
     read_response,
+    text_of,
 )
 from regauge.judges.model._rubric import expected_score
 from regauge.prompts import RubricSpec
@@ -149,7 +149,7 @@ def test_what_states_no_verdict_is_no_verdict(spec: RubricSpec, text: str, why: 
 )
 def test_a_reply_that_is_not_whole_is_none(reply: Completion, why: str):
     with pytest.raises(ResponseError, match=why):
-        read_completion(reply, STARS)
+        text_of(reply)
 
 
 # Reasoning that is a number alone would be another score.
@@ -246,6 +246,6 @@ def test_the_score_is_the_mean_over_what_its_token_might_have_been(
     if spec is STARS:
         text = '{"reasoning": "a", "score": 4}'
     given = completion(text, logprobs=logprobs)
-    reply = expected_score(read_completion(given, spec), given, spec)
+    reply = expected_score(read_response(text_of(given), spec), given, spec)
     assert reply.score == pytest.approx(score)
     assert Completion.from_json(json.loads(json.dumps(given.to_json()))) == given

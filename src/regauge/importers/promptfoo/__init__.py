@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
 from regauge.importers._description import SourcePlace, slug, unique_name
-from regauge.importers._source import is_list, is_mapping, mapping_of, place_of
+from regauge.importers._source import place_of
 from regauge.importers._suite import ImportedSuite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
 from regauge.importers.promptfoo._context import Context
+from regauge.strict_json import is_list, is_mapping, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

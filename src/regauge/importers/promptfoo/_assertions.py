@@ -9,16 +9,10 @@ from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.importers._source import (
-    SourceError,
-    is_list,
-    is_mapping,
-    list_of,
-    mapping_of,
-    placed,
-)
+from regauge.importers._source import SourceError, placed
 from regauge.importers._suite import NoCounterpartError, text_of
 from regauge.importers.promptfoo._providers import LEXICON
+from regauge.strict_json import is_list, is_mapping, list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

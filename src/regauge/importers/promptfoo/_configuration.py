@@ -15,7 +15,7 @@ from regauge.importers._description import (
     slug,
     unique_name,
 )
-from regauge.importers._source import SourceError, is_list, mapping_of, place_of
+from regauge.importers._source import SourceError, place_of
 from regauge.importers._suite import JUDGE_MODEL, text_of
 from regauge.importers._templates import (
     SplitTemplate,
@@ -33,6 +33,7 @@ from regauge.importers.promptfoo._providers import (
     target_of,
 )
 from regauge.importers.promptfoo._tests import read_tests
+from regauge.strict_json import is_list, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

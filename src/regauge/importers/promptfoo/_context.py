@@ -12,12 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import InvalidFileError
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
+from regauge.importers._source import SourceError, place_of, placed
 from regauge.importers._suite import ROLES, content_text, text_of
 from regauge.importers._templates import TemplateError, has_logic, render
 from regauge.importers.promptfoo._providers import LEXICON, model_of
 from regauge.recordings import map_texts
 from regauge.scaffold import NewFile
+from regauge.strict_json import is_list, is_mapping, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

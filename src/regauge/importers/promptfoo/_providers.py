@@ -11,19 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from regauge.errors import InvalidFileError
 from regauge.importers._description import slug
-from regauge.importers._source import (
-    SourceError,
-    is_list,
-    is_mapping,
-    list_of,
-    mapping_of,
-    place_of,
-    placed,
-)
+from regauge.importers._source import SourceError, place_of, placed
 from regauge.lexicon import Lexicon
 from regauge.providers.remote import load_gaps
 from regauge.recordings import map_texts
 from regauge.scaffold import NewFile
+from regauge.strict_json import as_list, is_list, is_mapping, list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
@@ -272,7 +265,7 @@ def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[s
 def _tools(value: Any, context: Context, place: SourcePlace) -> list[JSON]:
     value = _load(value, context, place)
     loaded = [_load(item, context, place) for item in list_of(value)]
-    items = [part for item in loaded for part in (item if is_list(item) else [item])]
+    items = [part for item in loaded for part in as_list(item)]
     tools = [tool for item in items if (tool := _tool(item))]
     if len(tools) < len(items):
         context.note("dropped", place, "a tool of the vendor is not offered to the model")

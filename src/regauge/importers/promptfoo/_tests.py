@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import InvalidFileError
 from regauge.importers._description import NoteKind, SourcePlace
-from regauge.importers._source import SourceError, is_list, is_mapping, mapping_of, place_of, placed
+from regauge.importers._source import SourceError, place_of, placed
 from regauge.importers.promptfoo._assertions import constant_vars, is_kind
 from regauge.importers.promptfoo._providers import LEXICON
+from regauge.strict_json import as_list, is_list, is_mapping, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -275,10 +276,8 @@ def _expand(
 def _names(*values: Any) -> list[str]:
     """The ids of the first of these that names some."""
     for value in values:
-        parts = value if is_list(value) else [value]
-        names = [
-            str(part.get("id", "")) if is_mapping(part) else str(part) for part in parts if part
-        ]
+        parts = filter(None, as_list(value))
+        names = [str(part.get("id", "")) if is_mapping(part) else str(part) for part in parts]
         if names:
             return names
     return []
@@ -291,7 +290,7 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
     if is_mapping(source):
         return dict(source)
     values: dict[str, Any] = {}
-    for reference in source if is_list(source) else [source]:
+    for reference in as_list(source):
         if _CODE.search(str(reference)):
             raise _UnreadableError(f"{reference} is code, which is not run")
         for path in context.repository.find(str(reference), context.base):

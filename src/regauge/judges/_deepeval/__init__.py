@@ -26,6 +26,7 @@ from regauge.judges._output import (
 )
 from regauge.judges._types import DeclaredJudge
 from regauge.lexicon import Lexicon
+from regauge.strict_json import as_list
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
@@ -344,11 +345,7 @@ def _shape(name: str, value: JSON) -> JSON:
     """The value as a text, or as a list of texts, for the fields that require it."""
     if name in METRICS.words("text_fields"):
         return _text(value)
-    if name in _LISTS:
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        parts = cast("Sequence[JSON]", value) if is_list else [value]
-        return [_text(part) for part in parts]
-    return value
+    return [*map(_text, as_list(value))] if name in _LISTS else value
 
 
 def _text(value: JSON) -> str:

@@ -26,7 +26,7 @@ from regauge.judges.model._ask import (
 )
 from regauge.judges.model._response import ResponseError, text_of
 from regauge.providers import CompletionRequest
-from regauge.strict_json import DuplicateKeyError, unique, walk
+from regauge.strict_json import DuplicateKeyError, is_list, is_mapping, mappings_in, unique, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator
@@ -267,15 +267,15 @@ def read_grade(response: Completion) -> Completion:
 
 def _normalise_verdicts(value: object) -> object:
     """The value with verdicts in lower case and without marks."""
-    if isinstance(value, list):
-        return [_normalise_verdicts(part) for part in cast("list[object]", value)]
-    if not isinstance(value, dict):
+    if is_list(value):
+        return [*map(_normalise_verdicts, value)]
+    if not is_mapping(value):
         return value
     return {
         name: part.strip(" .!*\n").lower()
         if name == "verdict" and isinstance(part, str)
         else _normalise_verdicts(part)
-        for name, part in cast("dict[str, object]", value).items()
+        for name, part in value.items()
     }
 
 
@@ -307,8 +307,9 @@ def _read_json(text: str) -> JSON:
 
 def _contradicts(prose: str, value: object) -> bool:
     """Return whether prose states a verdict or a score that the object does not have."""
-    objects = (cast("Mapping[str, object]", p) for p in walk(value) if isinstance(p, Mapping))
-    results = (part.get(name, "") for part in objects for name in ("verdict", "score", "winner"))
+    results = (
+        part.get(name, "") for part in mappings_in(value) for name in ("verdict", "score", "winner")
+    )
     object_values = {
         str(result).strip().casefold().removesuffix(".0") for result in results if result != ""
     }
@@ -338,26 +339,24 @@ def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
 
 
 def _has_free_keys(schema: object) -> bool:
-    nodes = (cast("Mapping[str, object]", p) for p in walk(schema) if isinstance(p, Mapping))
     return any(
         (node.get("type") == "object" and not node.get("properties"))
         or node.get("additionalProperties") not in (None, False)
-        for node in nodes
+        for node in mappings_in(schema)
     )
 
 
 def _strict(value: object, *, names: bool = False) -> Any:
     """A part of a schema in strict mode; with `names`, its keys are properties, not keywords."""
-    if isinstance(value, list):
-        return [_strict(part) for part in cast("list[object]", value)]
-    if not isinstance(value, Mapping):
+    if is_list(value):
+        return [*map(_strict, value)]
+    if not is_mapping(value):
         return value
-    node = cast("Mapping[str, object]", value)
     if names:
-        return {key: _strict(part) for key, part in node.items()}
+        return {key: _strict(part) for key, part in value.items()}
     strict: dict[str, Any] = {
         key: _strict(part, names=key in {"properties", "$defs"})
-        for key, part in node.items()
+        for key, part in value.items()
         if key not in _DROPPED
     }
     if "properties" in strict:

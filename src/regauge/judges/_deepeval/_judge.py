@@ -37,6 +37,7 @@ from regauge.judges._types import (
     passed,
     truncate_value,
 )
+from regauge.strict_json import is_list, is_mapping
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -640,13 +641,12 @@ def _make_measurement(metric: Any, score: Any, count: _ItemCount, *, better: boo
     if count.number is not None:
         details["judged"] = {"what": count.noun, "count": count.number}
     verdicts: object = getattr(metric, "verdicts", None)
-    if isinstance(verdicts, list) and verdicts:
-        some = cast("list[object]", verdicts)[:_VERDICTS_SHOWN_MAX]
-        details["verdicts"] = [_describe(verdict) for verdict in some]
+    if is_list(verdicts) and verdicts:
+        details["verdicts"] = [*map(_describe, verdicts[:_VERDICTS_SHOWN_MAX])]
     breakdown: object = getattr(metric, "score_breakdown", None)
-    if isinstance(breakdown, dict):
-        parts = cast("dict[object, object]", breakdown).items()
-        details["breakdown"] = truncate_value({str(key): str(part) for key, part in parts})
+    if is_mapping(breakdown):
+        texts = {str(key): str(part) for key, part in breakdown.items()}
+        details["breakdown"] = truncate_value(texts)
     reason = " ".join(str(getattr(metric, "reason", None) or "").split())
     if count.vacuous:
         return Measurement(
@@ -726,7 +726,7 @@ def _verdicts(metric: Any) -> list[Any] | None:
 
 
 def _list(value: object) -> list[Any] | None:
-    return list(cast("list[object]", value)) if isinstance(value, list) else None
+    return value if is_list(value) else None
 
 
 def _check_count(judge: str, verdicts: int, items: int, noun: str) -> None:

@@ -38,6 +38,7 @@ from regauge.judges._deepeval import METRICS
 from regauge.judges._deepeval._ask import MetricCalls, SyncInLoopError
 from regauge.judges._deepeval._judge import in_own_thread, moved_error, require_part
 from regauge.judges.rules._text import compiled_pattern, within_time
+from regauge.strict_json import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -131,6 +132,13 @@ _JUDGE_MODEL: Final = "metrics call the judge model of the run"
 
 _ORDER: Final = "prompts are the same in every process"
 
+_NO_WARNINGS: Final = "its warnings would fail runs that turn warnings into errors"
+
+_NODES: Final = (
+    ("metrics.dag.nodes", "NonBinaryJudgementNode"),
+    ("metrics.conversational_dag.nodes", "ConversationalNonBinaryJudgementNode"),
+)
+
 
 def install(model: RunModel) -> None:
     """Make all metrics call `model`, and make prompts depend on the case alone.
@@ -138,44 +146,29 @@ def install(model: RunModel) -> None:
     Raises:
         JudgeError: The installed version of deepeval has moved a replaced part.
     """
-    models = _module("metrics.utils.models")
-    build = require_part(models, "_build_model", _JUDGE_MODEL)
+    build = _require("metrics.utils.models", "_build_model", _JUDGE_MODEL)
 
     def _build_model(ignored: Any = None) -> Any:
         return (model, False) if _current.get() is not None else build(ignored)
 
-    base = _module("metrics.base_metric")
     for name in ("model", "using_native_model", "evaluation_model", "eval_mode"):
-        require_part(require_part(base, "BaseMetric", _JUDGE_MODEL), name, _JUDGE_MODEL)
-    mixin = require_part(base, "PromptMixin", FENCES)
-    fill = require_part(mixin, "_get_prompt", FENCES)
+        _require("metrics.base_metric", f"BaseMetric.{name}", _JUDGE_MODEL)
+    fill = _require("metrics.base_metric", "PromptMixin._get_prompt", FENCES)
     if not {"method", "template_class", "multimodal", "strict"} <= set(signature(fill).parameters):
         raise moved_error(TEMPLATES, FENCES)
-    flipped = require_part(
-        _module("metrics.utils.metrics"),
-        "_score_direction_warned",
-        "its warnings would fail runs that turn warnings into errors",
-    )
-    arena = _module("metrics.arena_g_eval.utils")
-    require_part(arena, "random", _ORDER)
-    loops = _module("utils")
-    nesting = require_part(loops, "nest_asyncio", "event loops of the process are not patched")
-    nodes = (
-        require_part(_module("metrics.dag.nodes"), "NonBinaryJudgementNode", _ORDER),
-        require_part(
-            _module("metrics.conversational_dag.nodes"),
-            "ConversationalNonBinaryJudgementNode",
-            _ORDER,
-        ),
-    )
+    flipped = _require("metrics.utils.metrics", "_score_direction_warned", _NO_WARNINGS)
+    _require("metrics.arena_g_eval.utils", "random", _ORDER)
+    nesting = _require("utils", "nest_asyncio", "event loops of the process are not patched")
+    nodes = [_require(*place, _ORDER) for place in _NODES]
     validations = [require_part(node, "_validate", _ORDER) for node in nodes]
     # All parts exist; now they are replaced.
-    models._build_model = _build_model  # noqa: SLF001 - the one place where models are made
+    _module("metrics.utils.models")._build_model = _build_model  # noqa: SLF001 - the one place where models are made
+    mixin = _module("metrics.base_metric").PromptMixin
     mixin._get_prompt = _fence_template(fill)  # noqa: SLF001 - the one place where templates are filled
     # These warn once per process, and projects turn warnings into errors.
     flipped.update(_FLIPPED)
-    arena.random = _SeededRandom()
-    loops.nest_asyncio = _NoNesting(nesting)
+    _module("metrics.arena_g_eval.utils").random = _SeededRandom()
+    _module("utils").nest_asyncio = _NoNesting(nesting)
     for node, validate in zip(nodes, validations, strict=True):
         node._validate = _order_options(validate)  # noqa: SLF001 - its order follows hashes
     _check_model(model)
@@ -201,6 +194,18 @@ def _module(name: str) -> Any:
         return importlib.import_module(f"deepeval.{name}")
     except ModuleNotFoundError as error:
         raise moved_error(f"deepeval.{name}", "it replaces parts of this module") from error
+
+
+def _require(module: str, path: str, purpose: str) -> Any:
+    """Return an undocumented part of a module of deepeval, by its path.
+
+    Raises:
+        JudgeError: The installed version does not have it there.
+    """
+    part = _module(module)
+    for name in path.split("."):
+        part = require_part(part, name, purpose)
+    return part
 
 
 def _fence_template(get_prompt: Callable[..., str]) -> Callable[..., str]:
@@ -570,11 +575,7 @@ def _convert(fields: Mapping[str, JSON], part: str) -> dict[str, Any]:
 
 
 def _as_list(value: object) -> list[Any]:
-    if value is None:
-        return []
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return list(cast("Sequence[object]", value))
-    return [value]
+    return [] if value is None else as_list(value)
 
 
 LOADED: Final = True

@@ -361,6 +361,26 @@ class OneModelJudge(RunOnlyJudge):
         """The judge's one model."""
         return (str(self.judge_model),)
 
+    def grade(
+        self,
+        score: float,
+        reason: str,
+        *,
+        code: str,
+        details: Mapping[str, JSON],
+        passes: bool | None = None,
+    ) -> Verdict:
+        """The verdict for a score, which passes from the minimum on, unless `passes` states it."""
+        passes = score >= self.at_least if passes is None else passes
+        return Verdict(
+            outcome="pass" if passes else "fail",
+            score=score,
+            reason=reason,
+            expected=self.at_least,
+            actual=score,
+            details={"code": "ok" if passes else code, **details},
+        )
+
 
 Reducer = Literal["median", "mean", "majority", "min", "all"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._rule_factory import parameter_json
@@ -34,6 +34,7 @@ from regauge.judges.model._ask import (
     texts_for,
 )
 from regauge.judges.model._response import ResponseError, json_object, text_of
+from regauge.strict_json import mapping_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -191,19 +192,11 @@ class ClaimsJudge(OneModelJudge):
     def _verdict(self, rows: list[dict[str, JSON]]) -> Verdict:
         unsupported = [finding for finding in rows if finding["verdict"] != "supported"]
         score = 1 - len(unsupported) / len(rows)
-        passes = score >= self.at_least
         reason = f"{len(rows) - len(unsupported)} of {plural(len(rows), 'claim')} supported"
         if unsupported:
             first = unsupported[0]
             reason += f"; {first['verdict']}: {quote(str(first['claim']))}"
-        return Verdict(
-            outcome="pass" if passes else "fail",
-            score=score,
-            reason=reason,
-            expected=self.at_least,
-            actual=score,
-            details={"code": "ok" if passes else "unsupported", "claims": rows},
-        )
+        return self.grade(score, reason, code="unsupported", details={"claims": rows})
 
 
 def _prompt(name: str, context: JudgeContext) -> Prompt:
@@ -243,7 +236,7 @@ def _verdicts(response: dict[str, JSON], count: int) -> list[tuple[Support, str]
     """The verdict on each claim with its reasoning, in the order of the claims."""
     verdicts: dict[int, tuple[Support, str]] = {}
     for entry in _list(response, "verdicts"):
-        row = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        row = mapping_of(entry)
         number, support, reasoning = row.get("number"), row.get("verdict"), row.get("reasoning", "")
         if type(number) is not int or support not in _SUPPORT or not isinstance(reasoning, str):
             raise ResponseError(

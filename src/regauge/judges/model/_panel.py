@@ -36,7 +36,7 @@ from regauge.judges.model._ask import (
     texts_for,
     usual_reference,
 )
-from regauge.judges.model._response import read_completion
+from regauge.judges.model._response import read_response, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -361,7 +361,9 @@ class PairJudge(OneModelJudge):
         )
         return await request_response(
             request,
-            lambda completion: read_completion(completion, self.spec, judged_texts=texts.values()),
+            lambda completion: read_response(
+                text_of(completion), self.spec, judged_texts=texts.values()
+            ),
             calls=calls,
             judge=self.name,
         )
@@ -387,14 +389,6 @@ class PairJudge(OneModelJudge):
                 reason=comparison.reason,
                 details={"code": "order_flip", **facts},
             )
-        score = _SCORES[comparison.winner]
-        passes = score >= self.at_least
         meanings = {"a": "the output is better", "b": "the other output is better", "tie": "a tie"}
-        return Verdict(
-            outcome="pass" if passes else "fail",
-            score=score,
-            reason=f"{meanings[comparison.winner]}, in both orders: {comparison.reason}",
-            expected=self.at_least,
-            actual=score,
-            details={"code": "ok" if passes else "not_better", **facts},
-        )
+        reason = f"{meanings[comparison.winner]}, in both orders: {comparison.reason}"
+        return self.grade(_SCORES[comparison.winner], reason, code="not_better", details=facts)

@@ -14,20 +14,23 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, parse_json
+from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, decoder, parse_json
 from regauge.judges._types import format_number, quote, quote_list
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
-from regauge.strict_json import DuplicateKeyError, InvalidNumberError, refuse_constant, unique, walk
+from regauge.strict_json import (
+    DuplicateKeyError,
+    InvalidNumberError,
+    mappings_in,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.providers import Completion
@@ -71,7 +74,7 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
         try:
             value = float(raw)
         except OverflowError:
-            value = math.inf
+            raw = value = math.inf
     if not spec.low <= value <= spec.high:  # NaN is on no scale
         stated_text = raw if isinstance(raw, str) else repr(raw)[:40]
         raise ResponseError(
@@ -583,20 +586,6 @@ class Response:
     parts: tuple[Response, ...] = ()
 
 
-def read_completion(
-    completion: Completion, spec: RubricSpec, *, judged_texts: Collection[str] = ()
-) -> Response:
-    """Read the verdict in a completion.
-
-    Args:
-        judged_texts: The judged texts; repetitions of them are no verdict.
-
-    Raises:
-        ResponseError: There is no text, it is truncated, or it has no verdict.
-    """
-    return read_response(text_of(completion), spec, judged_texts=judged_texts)
-
-
 def text_of(completion: Completion) -> str:
     """The text of a complete completion.
 
@@ -616,6 +605,11 @@ def text_of(completion: Completion) -> str:
 
 def read_response(text: str, spec: RubricSpec, *, judged_texts: Collection[str] = ()) -> Response:
     """Read the verdict in a text.
+
+    Args:
+        text: The text.
+        spec: The verdict that the rubric requires.
+        judged_texts: The judged texts; repetitions of them are no verdict.
 
     Raises:
         ResponseError: The text has no verdict, two different ones, or one in an unreliable form.
@@ -714,8 +708,7 @@ def _check_object(
         TwoVerdictsError: One does.
     """
     key = spec.verdict_key
-    objects = (cast("Mapping[str, JSON]", p) for p in walk(value) if isinstance(p, Mapping))
-    if any(part.get(key, value[key]) != value[key] for part in objects):
+    if any(part.get(key, value[key]) != value[key] for part in mappings_in(value)):
         raise TwoVerdictsError(f"the response gives {key!r} two values")
     reasoning = response.reasoning.rstrip()
     # Reasoning may consider both sides; its last sentence concludes.
@@ -821,7 +814,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
     position, failed_chars = 0, 0
     while failed_chars < FAILED_CHARS_MAX and (start := text.find("{", position)) >= 0:
         try:
-            value, end = _DECODER.raw_decode(text, start)
+            value, end = decoder.raw_decode(text, start)
         except json.JSONDecodeError as error:
             never_closed = error.msg.startswith("Unterminated") or error.pos >= len(text)
             if (never_closed or start == 0) and _OBJECT_BEGINS.match(text, start):
@@ -838,16 +831,6 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
         else:
             yield start, end, value
             position = end
-
-
-def _whole_number(digits: str) -> int | float:
-    # Python rejects integers with thousands of digits; no scale needs them.
-    return int(digits) if len(digits) < ATTEMPT_CHARS else float(digits)
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=unique, parse_constant=refuse_constant, parse_int=_whole_number
-)
 
 
 def _blank(text: str, spans: list[tuple[int, int]]) -> str:

@@ -30,7 +30,7 @@ from regauge.judges.model._response import (
     Response,
     ResponseError,
     json_object,
-    read_completion,
+    read_response,
     score_of,
     share_of,
     text_of,
@@ -461,7 +461,8 @@ class RubricJudge(OneModelJudge):
         def read(completion: Completion) -> Response:
             if self.several:
                 return read_several(completion, self.spec, criteria)
-            response = read_completion(completion, self.spec, judged_texts=texts.values())
+            text = text_of(completion)
+            response = read_response(text, self.spec, judged_texts=texts.values())
             return expected_score(response, completion, self.spec)
 
         return await gather_all(
@@ -477,20 +478,15 @@ class RubricJudge(OneModelJudge):
         # The reason is that of the vote nearest to the combined score.
         nearest = min(responses, key=lambda response: abs(response.score - ballot.score))
         details: dict[str, JSON] = {
-            "code": "ok" if ballot.passes else "below_threshold",
             "rubric": str(self.prompt.id),
             "votes": [_vote(response) for response in responses],
             "agreement": ballot.agreement,
         }
         values = ", ".join(_format_value(response.value) for response in responses)
         reason = " ".join(nearest.reasoning.split())
-        return Verdict(
-            outcome="pass" if ballot.passes else "fail",
-            score=ballot.score,
-            reason=f"{self.spec.verdict_key} {values}: {reason}" if reason else values,
-            expected=self.at_least,
-            actual=ballot.score,
-            details=details,
+        text = f"{self.spec.verdict_key} {values}: {reason}" if reason else values
+        return self.grade(
+            ballot.score, text, code="below_threshold", details=details, passes=ballot.passes
         )
 
 

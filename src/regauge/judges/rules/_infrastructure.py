@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
@@ -13,6 +13,7 @@ from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.judges.rules._documents import yaml_documents
 from regauge.lexicon import Lexicon
+from regauge.strict_json import is_list, is_mapping, list_of, mapping_of
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -98,16 +99,6 @@ def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) ->
     return on_text(field, check)
 
 
-def _mapping(value: object) -> dict[str, Any]:
-    """A mapping; empty if the value is none."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[Any]:
-    """A list; empty if the value is none."""
-    return [*cast("Sequence[Any]", value)] if isinstance(value, list) else []
-
-
 # Kubernetes 1.34 forbids a host in these.
 _HOOKS = (
     "livenessProbe",
@@ -121,15 +112,15 @@ _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 def _dig(value: Any, *keys: str) -> Any:
     for key in keys:
-        value = _mapping(value).get(key)
+        value = mapping_of(value).get(key)
     return value
 
 
 def _containers(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The containers of a pod, each with its place."""
     for key in ("initContainers", "containers", "ephemeralContainers"):
-        for place, container in enumerate(_items(_dig(pod, "spec", key))):
-            yield f"{key}[{place}]", _mapping(container)
+        for place, container in enumerate(list_of(_dig(pod, "spec", key))):
+            yield f"{key}[{place}]", mapping_of(container)
 
 
 def _is_tagged(image: Any) -> bool:
@@ -145,29 +136,29 @@ def _is_tagged(image: Any) -> bool:
 def _manifests(documents: Sequence[Any]) -> Iterator[Any]:
     """The manifests of documents, including those in lists."""
     for document in documents:
-        items: object = _dig(document, "items")
-        if str(_dig(document, "kind")).endswith("List") and isinstance(items, list):
-            yield from _manifests(cast("Any", items))
+        items = _dig(document, "items")
+        if str(_dig(document, "kind")).endswith("List") and is_list(items):
+            yield from _manifests(items)
         elif document is not None:
             yield document
 
 
 def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
     """The privileges of a pod on its node, each with its place."""
-    spec = _mapping(pod.get("spec"))
+    spec = mapping_of(pod.get("spec"))
     yield from (f": {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
-    for volume in map(_mapping, _items(spec.get("volumes"))):
+    for volume in map(mapping_of, list_of(spec.get("volumes"))):
         if volume.get("hostPath") is not None:
             yield f": volume {volume.get('name')!r} is a hostPath"
-    annotations = _mapping(_dig(pod, "metadata", "annotations"))
+    annotations = mapping_of(_dig(pod, "metadata", "annotations"))
     for key in annotations:
         if str(key).startswith(_APPARMOR) and annotations[key] == "unconfined":
             yield f": annotation {key} unconfined"
-    for sysctl in _items(_dig(spec, "securityContext", "sysctls")):
+    for sysctl in list_of(_dig(spec, "securityContext", "sysctls")):
         if _dig(sysctl, "name") not in _FORMATS.words("sysctls"):
             yield f": sysctl {_dig(sysctl, 'name')}"
     yield from (
-        f": {privilege}" for privilege in _privileges(_mapping(spec.get("securityContext")))
+        f": {privilege}" for privilege in _privileges(mapping_of(spec.get("securityContext")))
     )
     for place, container in _containers(pod):
         yield from (f" {place}: {privilege}" for privilege in _container_privileges(container))
@@ -175,14 +166,14 @@ def _all_privileges(pod: Mapping[str, Any]) -> Iterator[str]:
 
 def _container_privileges(container: Mapping[str, Any]) -> Iterator[str]:
     """The privileges of one container."""
-    for port in _items(container.get("ports")):
+    for port in list_of(container.get("ports")):
         if _dig(port, "hostPort"):
             yield f"hostPort {_dig(port, 'hostPort')}"
     for hook in _HOOKS:
         for action in ("httpGet", "tcpSocket"):
             if host := _dig(container, *hook.split(), action, "host"):
                 yield f"{hook.split()[-1]} of host {host}"
-    yield from _privileges(_mapping(container.get("securityContext")))
+    yield from _privileges(mapping_of(container.get("securityContext")))
 
 
 def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
@@ -190,7 +181,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
     yield from (
         key for key in ("privileged", "allowPrivilegeEscalation") if context.get(key) is True
     )
-    for name in _items(_dig(context, "capabilities", "add")):
+    for name in list_of(_dig(context, "capabilities", "add")):
         if str(name).upper().removeprefix("CAP_") not in _FORMATS.words("capabilities"):
             yield f"capability {name}"
     if context.get("procMount") not in {None, "Default"}:
@@ -200,7 +191,7 @@ def _privileges(context: Mapping[str, Any]) -> Iterator[str]:
     for profile in ("seccompProfile", "appArmorProfile"):
         if _dig(context, profile, "type") == "Unconfined":
             yield f"{profile} Unconfined"
-    linux = _mapping(context.get("seLinuxOptions"))
+    linux = mapping_of(context.get("seLinuxOptions"))
     if (
         linux.get("user")
         or linux.get("role")
@@ -213,18 +204,17 @@ def _manifest_errors(
     manifest: Any, *, limits: bool, pinned: bool, unprivileged: bool
 ) -> Iterator[tuple[str, str]]:
     """The errors of a manifest, each with its code and message."""
-    if not isinstance(manifest, dict):
+    if not is_mapping(manifest):
         yield "manifest_invalid", "a document is no mapping"
         return
-    document = _mapping(cast("object", manifest))
-    title = _dig(document, "metadata", "name") or _dig(document, "metadata", "generateName")
-    required = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind")}
+    title = _dig(manifest, "metadata", "name") or _dig(manifest, "metadata", "generateName")
+    required = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind")}
     for path, value in {**required, "metadata.name": title}.items():
         if not isinstance(value, str):
             yield "missing_field", f"no {path}"
-    name = f"{document.get('kind')}/{title}"
-    pod_path = _FORMATS.entry("pod_templates").get(str(document.get("kind")))
-    pod = {} if pod_path is None else _mapping(_dig(document, *pod_path))
+    name = f"{manifest.get('kind')}/{title}"
+    pod_path = _FORMATS.entry("pod_templates").get(str(manifest.get("kind")))
+    pod = mapping_of(None if pod_path is None else _dig(manifest, *pod_path))
     containers = list(_containers(pod))
     if pod_path is not None and not containers:
         yield "missing_field", f"{name}: no containers"
@@ -299,7 +289,7 @@ def kubernetes_manifests(
             return failed(
                 f"{first}{suffix}", code=code, details={"errors": [text for _, text in errors[:20]]}
             )
-        found_kinds = {str(_mapping(manifest).get("kind")) for manifest in manifests}
+        found_kinds = {str(mapping_of(manifest).get("kind")) for manifest in manifests}
         missing = [kind for kind in kinds if kind not in found_kinds]
         if missing:
             return failed(

@@ -43,7 +43,7 @@ from regauge.judges._types import (
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._text import normaliser, verdict_on_parts
 from regauge.regular_file import read_regular
-from regauge.strict_json import read_json
+from regauge.strict_json import is_sequence, read_json
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -420,7 +420,7 @@ def field_in(path: str, values: Sequence[JSON] | Expected, *, ignore_case: bool 
 
     def check(output: JudgedOutput) -> Verdict:
         allowed = output.resolve(values, judge=f"field_in({path})")
-        if isinstance(allowed, str) or not isinstance(allowed, Sequence):
+        if not is_sequence(allowed):
             raise JudgeError(f"field_in: {values} is not a list", judge=f"field_in({path})")
         actual = output.value_at(path, parts[0])
         if isinstance(actual, Verdict):
@@ -540,8 +540,8 @@ class JsonComparison:
             if isinstance(actual, Mapping):
                 yield from self._objects(expected, actual, steps)
                 return
-        elif isinstance(expected, Sequence) and not isinstance(expected, str):
-            if isinstance(actual, Sequence) and not isinstance(actual, str):
+        elif is_sequence(expected):
+            if is_sequence(actual):
                 yield from self._lists(expected, actual, steps)
                 return
         elif self.equal(expected, actual):
@@ -618,7 +618,7 @@ class JsonComparison:
             return 0
         if isinstance(value, Mapping):
             return sum(self._weight(part, (*steps, key)) for key, part in value.items()) or 1
-        if isinstance(value, Sequence) and not isinstance(value, str):
+        if is_sequence(value):
             return sum(self._weight(part, (*steps, n)) for n, part in enumerate(value)) or 1
         return 1
 

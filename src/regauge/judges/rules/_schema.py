@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._types import Verdict, failed, passed, quote, truncate_value
 from regauge.judges.rules._text import compiled_pattern
+from regauge.strict_json import is_sequence
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -407,6 +408,6 @@ def _key(value: JSON) -> object:
     """A hashable key that is equal for values that are equal in JSON Schema."""
     if isinstance(value, Mapping):
         return ("object", frozenset((name, _key(part)) for name, part in value.items()))
-    if isinstance(value, Sequence) and not isinstance(value, str):
+    if is_sequence(value):
         return ("array", tuple(_key(part) for part in value))
     return (isinstance(value, bool), value)

@@ -241,8 +241,6 @@ def _percent(rate: float) -> str:
 
 def _slug(name: str) -> str:
     """A name, quoted for an address."""
-    from urllib.parse import quote
-
     return quote(name, safe="", errors="backslashreplace")
 
 
