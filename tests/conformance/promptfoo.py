@@ -9,13 +9,12 @@ prints one JSON line per row: `{"id", "pass", "score"}`, and `error` where the r
 from __future__ import annotations
 
 import argparse
-import asyncio
 import csv
 import json
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -205,33 +204,14 @@ def perplexity(row: Row) -> Rule:
     return judges.as_judge(judge)
 
 
-class GivenVectors:
-    """An embedder that looks up the vectors of a row."""
-
-    model = "given:vectors"
-
-    def __init__(self, vectors: dict[str, list[float]]) -> None:
-        self._vectors = vectors
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return [self._vectors[text] for text in texts]
-
-
 def similar(value: Any, row: Row, measure: Any) -> Rule:
     """Nearness of meaning, with the vectors the row gives."""
     limit = float(row.get("threshold", 0.75))
     limits = {"at_most": limit} if measure == "euclidean" else {"at_least": limit}
-    embedder = GivenVectors(row["embeddings"])
-
-    def near(text: str) -> Rule:
-        judge = judges.means_like(embedder, text, measure=measure, **limits)
-
-        def compare(completion: Completion, case: GoldenCase) -> Verdict:
-            return asyncio.run(judge.judge(completion, case))
-
-        return judges.as_judge(compare)
-
-    rules = [near(text) for text in ([value] if isinstance(value, str) else value)]
+    rules = [
+        judges.near_in_meaning(text, measure=measure, vectors=row["embeddings"], **limits)
+        for text in ([value] if isinstance(value, str) else value)
+    ]
     return rules[0] if len(rules) == 1 else judges.any_of(*rules)
 
 

@@ -159,7 +159,7 @@ RULES: list[judges.Rule] = [
     judges.yaml_parses(),
     judges.yaml_parses(kind="any"),
 ]
-"""Rules that judge any text."""
+"""Rules that judge any text; only nearness in meaning needs a vector for it."""
 
 ODD_TEXTS = [
     "",

@@ -80,6 +80,7 @@ WRITTEN_OUT = {
     "equals": judges.equals("OK"),
     "gleu": judges.gleu("It is full."),
     "meteor": judges.meteor("It is full."),
+    "near_in_meaning": judges.near_in_meaning("a", vectors={"a": [1.0, 0.0]}, at_least=0.5),
     "rouge_l": judges.rouge_l("It is full."),
     "rouge_n": judges.rouge_n("It is full."),
     "similarity": judges.similarity("It is full."),

@@ -6,11 +6,11 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
@@ -45,6 +45,7 @@ __all__ = [
     "edit_distance",
     "gleu",
     "meteor",
+    "near_in_meaning",
     "rouge_l",
     "rouge_n",
     "similarity",
@@ -513,6 +514,7 @@ def meteor(
 
 
 Distance = Literal["cosine", "dot", "euclidean"]
+Vectors = Mapping[str, Sequence[float]]
 
 
 def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance) -> float:
@@ -536,7 +538,24 @@ def nearness(vector: Sequence[float], other: Sequence[float], measure: Distance)
     return dot / lengths if lengths else 0.0
 
 
-def _limit(measure: Distance, at_least: float | None, at_most: float | None) -> float:
+def nearness_verdict(
+    value: float, *, measure: Distance, limit: float, source: str, reference: str
+) -> Verdict:
+    """Compare a nearness with a limit; the score is clamped to [0, 1]."""
+    measure_text, wish = str(measure), format_number(limit)
+    score, near = min(1.0, max(0.0, value)), value >= limit
+    if measure == "euclidean":
+        measure_text, wish = "euclidean distance", f"at most {format_number(limit)}"
+        score, near = 1 / (1 + value), value <= limit
+    reason = f"{source}: {measure_text} {format_number(value)} to {quote(reference)}, {wish} wanted"
+    if near:
+        return passed(reason, score=score)
+    return failed(reason, code="not_near", score=score, expected=reference)
+
+
+def nearness_limit(
+    kind: str, measure: Distance, at_least: float | None, at_most: float | None
+) -> float:
     """The limit for a measure.
 
     Raises:
@@ -545,15 +564,65 @@ def _limit(measure: Distance, at_least: float | None, at_most: float | None) -> 
     match measure:
         case "euclidean":
             if at_least is not None:
-                raise UsageError("means_like: a euclidean distance wants at_most, not at_least")
+                raise UsageError(f"{kind}: a euclidean distance wants at_most, not at_least")
             return 0.5 if at_most is None else at_most
         case "cosine" | "dot":
             if at_most is not None:
-                raise UsageError(f"means_like: {measure} wants at_least, not at_most")
+                raise UsageError(f"{kind}: {measure} wants at_least, not at_most")
             return 0.75 if at_least is None else at_least
         case _:
-            names = ", ".join(get_args(Distance))
-            raise UsageError(f"means_like: no measure {measure!r}; there are {names}")
+            raise UsageError(f"{kind}: no measure {measure!r}; there are cosine, dot, euclidean")
+
+
+@rule(about="correctness")
+def near_in_meaning(
+    to: str | Expected = expected(),
+    *,
+    vectors: Vectors,
+    measure: Distance = "cosine",
+    at_least: float | None = None,
+    at_most: float | None = None,
+    field: str | None = None,
+) -> Check:
+    """The output is near a reference in meaning, by given vectors.
+
+    As `means_like`, with given vectors. For `euclidean` the score is 1 / (1 + distance).
+
+    Args:
+        to: The value or reference to compare with; by default the case's `expected`.
+        vectors: The vector of each text; a missing one gives no verdict.
+        measure: `cosine`, `dot` or `euclidean`.
+        at_least: The least cosine or dot product that passes, 0.75 if unset.
+        at_most: The greatest distance that passes, 0.5 if unset.
+        field: Judge this part of a JSON output.
+
+    Fails as: not_near
+    Advice: Write {it} as close to {to:or} as you can.
+    Negated: Write {it} in other words than {to:or}.
+
+    >>> known = {"disk full": [1.0, 0.1], "no space left": [0.9, 0.2]}
+    >>> print(near_in_meaning("disk full", vectors=known).check_text("no space left"))
+    pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
+    """
+    limit = nearness_limit("near_in_meaning", measure, at_least, at_most)
+    vectors_digest = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
+
+    def vector(text: str) -> Sequence[float]:
+        if text not in vectors:
+            raise JudgeError(
+                f"near_in_meaning: no vector of {quote(text)} among those given ({vectors_digest})",
+                judge="near_in_meaning",
+            )
+        return vectors[text]
+
+    def check(output: JudgedOutput) -> Verdict:
+        reference = output.resolve_text(to, judge="near_in_meaning")
+        value = nearness(vector(output.text or ""), vector(reference), measure)
+        return nearness_verdict(
+            value, measure=measure, limit=limit, source="given vectors", reference=reference
+        )
+
+    return on_output(field, check)
 
 
 Fallback = Literal["similarity", "rouge_l", "chrf"]
@@ -677,22 +746,13 @@ class SemanticJudge(JudgeDeclaration):
                 f"{self.embedder.model} gave vectors that cannot be compared: {error}",
                 judge=self.name,
             ) from error
-        return self._verdict(value, reference)
-
-    def _verdict(self, value: float, reference: str) -> Verdict:
-        """Compare a nearness with the limit; the score is clamped to [0, 1]."""
-        measure, wish = str(self.measure), format_number(self.limit)
-        score, near = min(1.0, max(0.0, value)), value >= self.limit
-        if self.measure == "euclidean":
-            measure, wish = "euclidean distance", f"at most {wish}"
-            score, near = 1 / (1 + value), value <= self.limit
-        reason = (
-            f"{self.embedder.model}: {measure} {format_number(value)} to {quote(reference)},"
-            f" {wish} wanted"
+        return nearness_verdict(
+            value,
+            measure=self.measure,
+            limit=self.limit,
+            source=self.embedder.model,
+            reference=reference,
         )
-        if near:
-            return passed(reason, score=score)
-        return failed(reason, code="not_near", score=score, expected=reference)
 
 
 def means_like(
@@ -744,7 +804,7 @@ def means_like(
         or EmbeddingModel(str(parse_model_id(model or "", location="means_like"))),
         reference=to,
         measure=measure,
-        limit=_limit(measure, at_least, at_most),
+        limit=nearness_limit("means_like", measure, at_least, at_most),
         fallback=lexical[fallback](to, at_least=fallback_at_least) if fallback else None,
         name=f"means_like({to}, {measure})",
     )
