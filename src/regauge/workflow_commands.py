@@ -92,8 +92,9 @@ class _Guard(io.RawIOBase):
         return True
 
     def flush(self) -> None:
-        """Flush the stream behind this one."""
-        self._target.flush()
+        """Flush the stream behind this one, if it is still open."""
+        if not self._target.closed:
+            self._target.flush()
 
     def isatty(self) -> bool:
         """Return whether the stream behind this one is a terminal."""
