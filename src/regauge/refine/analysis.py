@@ -11,7 +11,6 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NO_TRIALS, Count
-from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -160,7 +159,8 @@ class FailureMode:
         failing: Those with at least one failure.
         p_flaky: The p-value of this many failures if the check is only flaky.
         p_again: The p-value of this many repeated failures if the check is only flaky.
-        unsteady: Whether the cases pass at times, so that an edit has to lower the variance.
+        unsteady: Whether the cases pass at times, so that the trials that
+            selected them are no evidence.
     """
 
     check: str
@@ -382,82 +382,6 @@ def gain_of(tally: Tally, text: str, other: str, cases: Sequence[str], check: st
         mean=mean,
         low=max(-1.0, mean - sqrt((new - after.low) ** 2 + (before.high - old) ** 2)),
         high=min(1.0, mean + sqrt((after.high - new) ** 2 + (old - before.low) ** 2)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steadiness:
-    """The fall in the variance of a check's verdicts between two texts.
-
-    Attributes:
-        cases: The cases with at least two trials of both.
-        sigma_before: The standard deviation of a case's verdict, between 0 and about 0.5: the root
-            of the mean variance. `sigma_after` is that of the other text.
-        fall: The fall of the variance, with its interval from `low` to `high`.
-        steadier_p: The p-value of the fall.
-        gain: The mean gain in a case's pass rate.
-    """
-
-    cases: int
-    sigma_before: float
-    sigma_after: float
-    fall: float
-    low: float
-    high: float
-    steadier_p: float
-    gain: float
-
-    def numbers(self) -> dict[str, float | int | str]:
-        """The values for the audit trail and documents."""
-        rounded = {name: round(value, 4) for name, value in asdict(self).items()}
-        return {**rounded, "steadier_p": self.steadier_p}
-
-    def __str__(self) -> str:
-        return (
-            f"sigma {self.sigma_before:.2f} before, {self.sigma_after:.2f} with it, on"
-            f" {plural(self.cases, 'case')}"
-        )
-
-
-def steadiness_of(
-    tally: Tally,
-    text: str,
-    other: str,
-    cases: Sequence[str],
-    check: str,
-    *,
-    confidence: float = 0.95,
-) -> Steadiness | None:
-    """The fall in variance under a text; None if no case ran twice under both.
-
-    A case that always fails is steady, too; `gain` shows the difference.
-    """
-    from regauge.stats import Arms, steadier_p_value, variance_fall
-
-    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
-    sides = [
-        Arms(
-            base_passes=its.passed,
-            base_trials=its.trials,
-            passes=its_new.passed,
-            trials=its_new.trials,
-        )
-        for its, its_new in counts
-    ]
-    fall = variance_fall(sides, confidence=confidence)
-    if fall is None:
-        return None
-    return Steadiness(
-        cases=fall.cases,
-        sigma_before=sqrt(fall.base),
-        sigma_after=sqrt(fall.candidate),
-        fall=fall.base - fall.candidate,
-        low=fall.interval.low,
-        high=fall.interval.high,
-        steadier_p=steadier_p_value(sides),
-        gain=fmean(
-            its_new.rate - its.rate for its, its_new in counts if its.trials and its_new.trials
-        ),
     )
 
 

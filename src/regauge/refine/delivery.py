@@ -21,7 +21,6 @@ from regauge.refine.analysis import format_share, gain_of, p_better, passed_all,
 from regauge.refine.attempts import Attempt, edit_results
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
-from regauge.refine.loop._verification import fresh_steadiness
 from regauge.refine.runs import read_verified
 from regauge.wording import cut, plural, printable
 
@@ -338,7 +337,6 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
     cases = state.config.cases
     gain = gain_of(state.fresh, new, base, cases, check)
     added_text, removed_text = changed_lines(before, accepted.text)
-    steadier = fresh_steadiness(state, accepted) if accepted.mode.unsteady else None
     return {
         **failing(accepted.mode),
         "strategy": accepted.edit.strategy,
@@ -370,7 +368,6 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
             "gain": round(gain.mean, 4),
             "interval": [round(gain.low, 4), round(gain.high, 4)],
         },
-        "steadier": steadier and steadier.numbers(),
         "fresh_p": p_better(state.fresh, new, base, cases, check),
     }
 

@@ -12,7 +12,6 @@ from regauge.refine.analysis import (
     mean_effect,
     p_better,
     p_worse,
-    steadiness_of,
     tail,
 )
 from regauge.refine.edits import (
@@ -421,15 +420,11 @@ def begin_test(state: LoopState) -> LoopState:
 
 def after_confirm(state: LoopState) -> LoopState:
     """Accept the first candidate, drop it, or run more trials."""
-    tally, paired = state.tally, state.paired
     test, mode, candidate = state.test, state.mode, state.candidates[0]
     check, new, old = mode.check, candidate.text.digest, state.text.digest
-    # Trials of a test select neither its cases nor its candidate.
-    steady = steadiness_of(paired, new, old, mode.cases, check) if mode.unsteady else None
+    tally = _evidence(state)
     p = p_better(tally, new, old, mode.cases, check)
-    if mode.unsteady:
-        p = 1.0 if steady is None else steady.steadier_p
-    effect, error = mean_effect(tally, new, old, state.config.train)
+    effect, error = mean_effect(state.tally, new, old, state.config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
     if candidate.suspicion:  # it needs more evidence
         bound /= test.looks_max
@@ -439,24 +434,29 @@ def after_confirm(state: LoopState) -> LoopState:
         "bound": bound,
         "effect": effect,
         "look": state.look_number,
-        **({} if steady is None else steady.numbers()),
     }
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         return _drop(state, f"{harmed} gets worse", numbers)
-    if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
-        was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
-        effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
-        effect_text = effect_text if steady is None else f"varies less: {steady}"
-        state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
+    was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
+    if p <= bound and not harmed and effect > -error:
+        counts = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
+        state = state.note("confirmed", f"{check} {counts}, p = {p:.1g}", new, numbers)
         return accept_edit(state, candidate, p=p, effect=effect)
-    measured = paired if mode.unsteady else tally
-    trials = measured.count_over(new, mode.cases, check).trials
-    if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
+    if (p > test.hopeless and now.trials >= test.hopeless_trials) or effect < -test.margin - error:
         return _drop(state, "no gain", numbers)
     if last:
         return _drop(state, "too little evidence", numbers, "undecided")
     return replace(state, look_number=state.look_number + 1)
+
+
+def _evidence(state: LoopState) -> Tally:
+    """The trials that test an edit.
+
+    Flaky cases were selected because they failed now and then, and do so less often later on; only
+    trials of the test count for them.
+    """
+    return state.paired if state.mode.unsteady else state.tally
 
 
 def _find_harm(state: LoopState, new: str) -> tuple[str, bool]:
@@ -494,9 +494,7 @@ def _drop(
 
 def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: float) -> LoopState:
     """Accept an edit that passed its test, and diagnose the text with it."""
-    mode = state.mode
-    # Cases that were chosen because they failed now and then do so less often later on.
-    tally = state.paired if mode.unsteady else state.tally
+    mode, tally = state.mode, _evidence(state)
     accepted = Accepted(
         edit=candidate.edit,
         mode=mode,

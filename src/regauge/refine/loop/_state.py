@@ -76,7 +76,6 @@ NoteEvent = Literal[
     "suite-reject",
     "suite-undecided",
     "suite-unmeasured",
-    "steadier",  # an edit lowers the variance, on independent trials
     "bisected",  # the gate rejected several edits; fewer are tested
     "rolled-back",
     "set-aside",  # an accepted edit without calls to verify it
@@ -367,7 +366,7 @@ class LoopConfig:
         proposers: The cheapest first; `critics` are those that call a model.
         first_trial: The number of the first trial of a changed text. Smaller numbers belong to the
             gate, so that no trial both selects and verifies a revision.
-        fix_flaky: Whether an edit may be accepted for a lower variance of a flaky check.
+        fix_flaky: Whether flaky checks are worked on, too.
         holdout_looks_before: The decisions on held-out cases in earlier runs.
         feedback: The amount of human feedback, in words; for reports only.
         judging: The checks of LLM judges, with the average calls of one verdict.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.gate import NO_TRIALS
-from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
+from regauge.refine.analysis import Tally, p_better, p_worse
 from regauge.refine.edits import merge_changes
 from regauge.refine.loop._candidates import add_attempt
 from regauge.refine.loop._plan import (
@@ -255,12 +255,6 @@ def judge_fresh(state: LoopState) -> LoopState:
         if odds <= 1 / test.generalises and trials >= _HOLDOUT_TRIALS:
             detail = describe_sides(state, edit, seen, unseen)
             return _roll_back(state, "overfit", detail, (edit.text.digest,))
-        if edit.mode.unsteady:
-            # Flaky failures cannot show the same gain in a few trials.
-            if not is_steadier(state, edit):
-                waiting += fresh_cases(state, edit)
-                doubtful[edit.text.digest] = f"{check} is not proved steadier on fresh trials"
-            continue
         if unseen and (odds < test.generalises or trials < _HOLDOUT_TRIALS):
             waiting += unseen[:FRESH_CASES]
             doubtful[edit.text.digest] = describe_sides(state, edit, seen, unseen)
@@ -272,11 +266,6 @@ def judge_fresh(state: LoopState) -> LoopState:
             waiting += (*edit.mode.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        for edit in (accepted for accepted in state.accepted if accepted.mode.unsteady):
-            steadiness = fresh_steadiness(state, edit)
-            numbers = steadiness.numbers() if steadiness else {}
-            text = f"{edit.mode.check}: {steadiness}"
-            state = state.note("steadier", text, edit.text.digest, numbers)
         return _accept(state)
     if state.look_number < FRESH_LOOKS:
         return replace(
@@ -373,39 +362,3 @@ _LIMITS: dict[StopReason, str] = {
     "no-new-edit": "the proposers have no new edit",
     "questions": "the remaining failures are questions for you",
 }
-
-
-def fresh_cases(state: LoopState, edit: Accepted) -> tuple[str, ...]:
-    """The cases of an edit for a flaky check, and held-out ones that failed it."""
-    unseen = split_cases(state, edit)[1]
-    return tuple(dict.fromkeys((*edit.mode.cases, *unseen[:FRESH_CASES])))
-
-
-def fresh_steadiness(
-    state: LoopState, edit: Accepted, *, confidence: float = 0.95
-) -> Steadiness | None:
-    """The variance in independent trials, on the cases of an edit and held-out ones."""
-    return steadiness_of(
-        state.fresh,
-        state.text.digest,
-        state.config.base.digest,
-        fresh_cases(state, edit),
-        edit.mode.check,
-        confidence=confidence,
-    )
-
-
-def is_steadier(state: LoopState, edit: Accepted) -> bool:
-    """Return whether independent trials prove a lower variance without a lower pass rate.
-
-    The interval of the fall has to exclude 0, and its p-value to be small. Both use the look's
-    share of the error rate.
-    """
-    share = state.test.fresh_p / FRESH_LOOKS
-    steadiness = fresh_steadiness(state, edit, confidence=1 - share)
-    return (
-        steadiness is not None
-        and steadiness.low > 0
-        and steadiness.steadier_p <= share
-        and steadiness.gain >= 0
-    )

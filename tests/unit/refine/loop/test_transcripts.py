@@ -24,7 +24,6 @@ from regauge.refine.loop._state import (
 from regauge.refine.loop._verification import (
     describe_sides,
     generalisation_ratio,
-    is_steadier,
     split_cases,
 )
 from regauge.refine.refinement import removals_of
@@ -254,7 +253,6 @@ def asides(here: World, step: LoopState) -> Iterator[str]:
             seen, unseen = split_cases(step, edit)
             odds = generalisation_ratio(step, edit, seen, unseen)
             yield f"    odds {odds:.4g}: {describe_sides(step, edit, seen, unseen)}"
-            yield f"    steadier {is_steadier(step, edit)}"
 
 
 def transcript(here: World, state: LoopState) -> str:
