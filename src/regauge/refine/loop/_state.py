@@ -432,7 +432,7 @@ class LoopState:
             with the texts in `doubtful_texts`.
         holdout_looks: The decisions on held-out cases over all runs.
         spared_modes: Failure modes that no open goal is about.
-        settled_texts: The keys of trials that were run to settle goals.
+        settled_texts: The texts with trials that were run to settle goals.
         release: The number of the current release; `restored_texts` are the texts that all releases
             were tried on.
         helped_modes: The failures that it fixes, with parts of it still to be tested.

@@ -21,7 +21,6 @@ from regauge.refine.loop._plan import (
     holdout_look,
     measure_goals,
     note_goals,
-    settling_key,
     suite_calls,
 )
 from regauge.refine.loop._search import diagnosed, stop, verify
@@ -236,7 +235,7 @@ def _bisect(state: LoopState, stack: EditBisection) -> LoopState:
 
 def after_settle(state: LoopState) -> LoopState:
     """Measure the goals again; of the first prompt, diagnose again."""
-    state = replace(state, settled_texts=state.settled_texts | {settling_key(state)})
+    state = replace(state, settled_texts=state.settled_texts | {state.text.digest})
     return _accept(state) if state.accepted else diagnosed(state)
 
 
