@@ -15,7 +15,6 @@ from regauge.refine.edits import (
     Edit,
     EditError,
     Insert,
-    ReplaceSection,
     apply,
     changed_statements,
     comparisons,
@@ -54,8 +53,6 @@ _RISE_MIN = 0.15
 _CANDIDATES_MAX = 5
 # At least this many candidates are complete proposals, if there are any.
 _WHOLE_MIN = 2
-# The number of changes that a section counts as: it follows all edits of statements.
-_SECTION = 10
 
 
 def candidates_of(
@@ -71,7 +68,7 @@ def candidates_of(
     has_guarded = False
     for shape, (edit, after) in pool.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
-        objection = refusal or state.config.guard.objection(edit, state.text, after)
+        objection = refusal or state.config.guard.objection(state.text, after)
         if objection:
             state = refuse(state, edit, objection)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
@@ -84,11 +81,10 @@ def candidates_of(
             continue
         relevance = _relevance(state, edit, after)
         suspicion = state.config.guard.suspicion(state.text, after)
-        is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
             bool(suspicion),
-            _SECTION if is_section else len(units_of(state.text, after)),
+            len(units_of(state.text, after)),
             count_lost_words(state.text, after),
             -relevance,
         )
@@ -133,14 +129,11 @@ def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
 
 def smaller_edits(state: LoopState, candidate: Candidate) -> list[Candidate]:
     """A candidate without each of its changes, as far as no guard rejects the rest."""
-    edit = candidate.edit
-    if not edit.ops or isinstance(edit.ops[0], ReplaceSection):
-        return []
     smaller: list[Candidate] = []
     for text in reductions(state.text, candidate.text):
-        rest, guard = edit_between(edit, state.text, text), state.config.guard
+        rest, guard = edit_between(candidate.edit, state.text, text), state.config.guard
         refusal = state.memory.refuses(state.mode.key, state.text, text)
-        if not refusal and not guard.objection(rest, state.text, text):
+        if not refusal and not guard.objection(state.text, text):
             suspicion = guard.suspicion(state.text, text)
             smaller.append(Candidate(edit=rest, text=text, suspicion=suspicion, is_smaller=True))
     return smaller
@@ -162,15 +155,12 @@ def _pool(
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
-        if isinstance(edit.ops[0], ReplaceSection):
-            wholes.append((edit, literal))
-            continue
         # What is lost or laid out anew next to other changes has no reason of its own.
         after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
             pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
-    for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
+    for edit, after in wholes:
         pool.setdefault(after.shape, (edit, after))
     for edit, after in list(pool.values()):
         if _relevance(state, edit, after):
@@ -230,14 +220,10 @@ def rule_to_follow(state: LoopState) -> str:
     check = state.mode.check
     texts = [state.config.base, *(accepted.text for accepted in state.accepted)]
     rule_texts = [
-        accepted.edit.added_text
-        if isinstance(accepted.edit.ops[0], ReplaceSection)
-        else changed_statements(before, accepted.text)[0]
+        changed_statements(before, accepted.text)[0]
         for before, accepted in zip(texts, state.accepted, strict=False)
         if accepted.mode.check == check
     ]
-    if state.accepted and rule_texts and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
-        return ""  # it was tested as a whole, so no part of it is tried alone
     criterion = state.config.checks.get(check)
     rules = ([criterion.advice] if criterion else []) + rule_texts[-1:]
     return next((rule for rule in rules if rule.strip() and find_rule(state.text, rule)), "")
