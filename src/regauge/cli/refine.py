@@ -149,7 +149,7 @@ _LABELS = {
     "screened": "edit",
     "guarded": "refused",
     "accepted": "VERIFIED",
-    "bisected": "gate",
+    "fewer": "gate",
     **{f"suite-{decision}": "gate" for decision in ("accept", "reject", "undecided", "unmeasured")},
 }
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}

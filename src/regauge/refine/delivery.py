@@ -302,7 +302,6 @@ def result_of(
         "warnings": began.get("warnings", []),
         "preflight": texts_of("preflight"),
         "unverified": _unverified(run, state),
-        "set_aside": texts_of("set-aside"),
         "open": [
             {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_modes
         ],

@@ -72,20 +72,6 @@ def test_of_many_statements_the_one_that_hinders_a_rule_is_found_and_no_other_go
     assert "localised" in here.events
 
 
-def test_a_rule_that_is_added_has_other_places():
-    text = prompt(LOCAL, JSON)
-    here = Edit(ops=(Insert(Anchor(SHORT), UTC),), strategy="rewrite", proposer="model")
-    now = world(text, propose=lambda *_: [here])
-    now.run()
-    state = next(s for s in now.states if s.open_modes and s.mode.check == "utc")
-    kept, _ = candidates_of(state, [here])
-
-    assert [candidate.text for candidate in kept] == [
-        apply(text, here.ops), prompt(LOCAL, JSON, UTC)
-    ]  # fmt: skip
-    assert [candidate.edit.strategy for candidate in kept] == ["rewrite", "add-rule"]
-
-
 def test_a_definition_of_many_entries_is_tried_as_a_whole_although_it_has_many_parts():
     entries = [
         f"  - JSON of every {word} in the answer"

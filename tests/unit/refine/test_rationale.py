@@ -147,11 +147,6 @@ def test_the_spread_of_verdicts_before_and_after_is_stated():
     assert "a case's verdict is 0.31 before and 0.05 after, over all checks" in said
 
 
-def test_edits_that_were_set_aside_are_named():
-    said = markdown_of({**NOTHING, "set_aside": ["add-rule for json: not verified"]})
-    assert "## Not verified\n\n- add-rule for json: not verified\n\nThe gate rejected them" in said
-
-
 def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
     said = {"author": "ada", "location": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
     feedback = {"feedback": "14 comments", "said": [said, *[{**said, "author": ""}] * 13]}

@@ -14,30 +14,25 @@ from regauge.refine.attempts import Attempt
 from regauge.refine.edits import (
     Edit,
     EditError,
-    Insert,
     apply,
     changed_statements,
-    comparisons,
     count_lost_words,
     edit_between,
     find_rule,
     parts_of,
     reductions,
     renumber_text,
-    restates,
     rule_edit,
-    rule_places,
     units_of,
-    with_rule,
     without_losses,
 )
 from regauge.refine.loop._plan import current_count, screen_count
 from regauge.refine.loop._state import Candidate
-from regauge.statements import content_words, delete, normalise, replace as put_instead
+from regauge.statements import content_words, delete, normalise
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
@@ -162,39 +157,7 @@ def _pool(
             pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
     for edit, after in wholes:
         pool.setdefault(after.shape, (edit, after))
-    for edit, after in list(pool.values()):
-        if _relevance(state, edit, after):
-            for variant, variant_text in _elsewhere(state.text, edit, after):
-                pool.setdefault(variant_text.shape, (variant, variant_text))
     return pool, {after.shape for _, after in wholes}, state
-
-
-def _elsewhere(
-    text: PromptText, edit: Edit, after: PromptText
-) -> Iterator[tuple[Edit, PromptText]]:
-    """An edit that adds one statement, with it instead of one that it restates, or elsewhere.
-
-    The other places are the ends of other sections.
-    """
-    changes = [
-        (n, c) for n, comparison in enumerate(comparisons(text, after)) for c in comparison.changes
-    ]
-    if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
-        return
-    index, change = changes[0]
-    tree = after.trees[index]
-    if change.kind != "added" or change.now is None or change.now.kind != "sentence":
-        return
-    for number, old_tree in enumerate(text.trees):
-        for node in old_tree.statements:
-            if restates(tree.text_of(change.now), old_tree.text_of(node)):
-                content = put_instead(old_tree, node, tree.text_of(change.now))
-                variant = text.with_content(number, content)
-                yield edit_between(edit, text, variant), variant
-    for home in rule_places(text):
-        if (home.message, home.heading) != (index, tree.heading(change.now)):
-            variant = with_rule(text, home, tree.text_of(change.now))
-            yield edit_between(replace(edit, strategy="add-rule"), text, variant), variant
 
 
 def _relevance(state: LoopState, edit: Edit, after: PromptText) -> float:

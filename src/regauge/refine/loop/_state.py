@@ -76,9 +76,8 @@ NoteEvent = Literal[
     "suite-reject",
     "suite-undecided",
     "suite-unmeasured",
-    "bisected",  # the gate rejected several edits; fewer are tested
+    "fewer",  # the gate rejected several edits; fewer are tested
     "rolled-back",
-    "set-aside",  # an accepted edit without calls to verify it
     "accepted",
     "limit",
     "more-calls",  # a user continues the run
@@ -150,32 +149,16 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditBisection:
-    """The search for the edit that the gate rejects, among accepted edits.
+class RejectedEdits:
+    """Accepted edits that the gate rejects together, while it tests fewer and fewer of them.
 
     Attributes:
-        refused: The fewest of the first edits that the gate rejects; all of them to begin with.
-        passed: The most of the first edits that it accepts; 0 is the first prompt.
-        result: The result of the rejected edit.
+        result: The result of the rejected edit, once it is found.
     """
 
     edits: tuple[Accepted, ...]
-    refused: int
-    passed: int = 0
     result: AttemptResult
     detail: str
-
-    @property
-    def next_count(self) -> int:
-        """The number of first edits to test next: all but the newest, then half."""
-        if self.refused == len(self.edits):
-            return self.refused - 1
-        return (self.passed + self.refused) // 2
-
-    @property
-    def is_settled(self) -> bool:
-        """Return whether the rejected edit is found."""
-        return self.refused - self.passed == 1
 
 
 Numbers: TypeAlias = "Mapping[str, float | int | str]"
@@ -467,7 +450,7 @@ class LoopState:
     idle: int = 0
     pending_cases: tuple[str, ...] = ()
     doubtful_texts: tuple[str, ...] = ()
-    bisection: EditBisection | None = None
+    rejected: RejectedEdits | None = None
     rollback_reason: str = ""
     holdout_looks: frozenset[str] = frozenset()
     spared_modes: tuple[FailureMode, ...] = ()
@@ -492,7 +475,7 @@ class LoopState:
     @property
     def accepted_edits(self) -> tuple[Accepted, ...]:
         """All accepted edits, also while the gate tests fewer of them."""
-        return self.accepted if self.bisection is None else self.bisection.edits
+        return self.accepted if self.rejected is None else self.rejected.edits
 
     @property
     def mode(self) -> FailureMode:

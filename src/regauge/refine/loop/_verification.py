@@ -24,7 +24,7 @@ from regauge.refine.loop._plan import (
     suite_calls,
 )
 from regauge.refine.loop._search import diagnosed, stop, verify
-from regauge.refine.loop._state import EditBisection
+from regauge.refine.loop._state import RejectedEdits
 from regauge.statements import MergeError
 from regauge.wording import plural
 
@@ -139,8 +139,6 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
     if reason == "calls" and 0 < remaining < calls:
         text = f"{plural(remaining, 'call')} left, and the next step needs {calls}"
     state = state.note("limit", text)
-    if state.bisection is not None and state.bisection.passed:
-        return _keep_passed_edits(state, state.bisection, reason)
     if state.phase == "settle":
         return after_settle(state)
     has_sure_edits = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
@@ -154,16 +152,6 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
         count = plural(len(state.accepted_edits), "accepted edit")
         text += f" before {count} could be verified; about {calls} more calls would verify it"
     return stop(state, reason, text)
-
-
-def _keep_passed_edits(state: LoopState, stack: EditBisection, reason: StopReason) -> LoopState:
-    """Continue with the most edits that the gate accepted, at a limit."""
-    for edit in stack.edits[stack.passed :]:
-        text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
-        state = state.note("set-aside", text, edit.text.digest)
-    first = stack.edits[: stack.passed]
-    state = replace(state, bisection=None, accepted=first, text=first[-1].text, look_number=0)
-    return judge_fresh(replace(state, rollback_reason=stack.detail, ending=reason))
 
 
 def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
@@ -180,8 +168,8 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
     state = state.note(_SUITE_SAID[observation.decision], text, numbers=numbers)
     match observation.decision:
         case "accept":
-            if state.bisection is not None:
-                return _bisect(state, replace(state.bisection, passed=len(state.accepted)))
+            if state.rejected is not None:
+                return _roll_back_rejected(state, state.rejected, len(state.accepted))
             return judge_fresh(replace(state, look_number=0))
         case "undecided" if observation.short:
             return after_limit(state, "calls")
@@ -191,13 +179,23 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
             reason = observation.reasons[0] if observation.reasons else observation.decision
             is_refused = observation.decision == "reject"
             result: AttemptResult = "suite-refused" if is_refused else "undecided"
-            if state.bisection is None and len(state.accepted) == 1:
-                return _roll_back(state, result, reason)
-            edits, count = state.accepted, len(state.accepted)
-            stack = state.bisection or EditBisection(
-                edits=edits, refused=count, result=result, detail=reason
+            rejected = state.rejected or RejectedEdits(
+                edits=state.accepted, result=result, detail=reason
             )
-            return _bisect(state, replace(stack, refused=count))
+            fewer = state.accepted[:-1]
+            if not fewer:
+                return _roll_back_rejected(state, rejected, 0)
+            text = fewer[-1].text
+            counts = f"the first {len(fewer)} of {len(rejected.edits)} accepted edits"
+            state = state.note("fewer", f"the gate rejects them; next, {counts}", text.digest)
+            return replace(state, rejected=rejected, accepted=fewer, text=text, phase="suite")
+
+
+def _roll_back_rejected(state: LoopState, rejected: RejectedEdits, number: int) -> LoopState:
+    """Roll back one of the edits that the gate rejects together: the first one that it rejects."""
+    edits = rejected.edits
+    state = replace(state, accepted=edits, text=edits[-1].text, rejected=None)
+    return _roll_back(state, rejected.result, rejected.detail, (edits[number].text.digest,))
 
 
 def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDecision:
@@ -212,25 +210,6 @@ def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDe
         if p <= test.harm_p / test.looks_max:
             return replace(observation, decision="reject", reasons=(f"{check} got worse",))
     return observation
-
-
-def _bisect(state: LoopState, stack: EditBisection) -> LoopState:
-    """Run the gate on fewer edits, or roll back the rejected one."""
-    count, refused, passed = len(stack.edits), stack.refused, stack.passed
-    if stack.is_settled:
-        culprit = stack.edits[refused - 1]
-        unsplit = replace(state, accepted=stack.edits, text=stack.edits[-1].text, bisection=None)
-        return _roll_back(unsplit, stack.result, stack.detail, (culprit.text.digest,))
-    first = stack.edits[: stack.next_count]
-    text = first[-1].text
-    state = state.note(
-        "bisected",
-        f"the gate rejects the first {refused} of {count} edits together, accepts the first"
-        f" {passed}; next, the first {len(first)}",
-        text.digest,
-        {"edits": count, "refused": refused, "passed": passed, "tried": len(first)},
-    )
-    return replace(state, bisection=stack, accepted=first, text=text, phase="suite")
 
 
 def after_settle(state: LoopState) -> LoopState:
