@@ -44,7 +44,6 @@ from regauge.refine.loop._plan import calls_left, floor_calls, model_calls_left,
 from regauge.refine.loop._state import (
     CritiqueResult,
     Interrupted,
-    ProbeResult,
     ProposalResult,
     RevisionDecision,
     Spending,
@@ -54,7 +53,6 @@ from regauge.refine.loop._state import (
 from regauge.refine.proposers._model import (
     ProposerCalls,
     object_in,
-    probe_proposer,
     request_critique,
     request_edits,
 )
@@ -712,14 +710,12 @@ class EvalWorkbench:
 
     async def call_proposer(
         self, state: LoopState, action: CallProposer
-    ) -> ProbeResult | CritiqueResult | ProposalResult | Interrupted:
+    ) -> CritiqueResult | ProposalResult | Interrupted:
         """Call a proposer; edits that would break the prompt's file are rejected here."""
         proposer = self.proposers[action.proposer]
         calls = ProposerCalls(self._complete, model_calls_left(state), self._forget)
         try:
             match action.kind:
-                case "probe":
-                    return await probe_proposer(proposer, calls)
                 case "critique":
                     return await request_critique(proposer, self._problem(state, action), calls)
                 case "edits":

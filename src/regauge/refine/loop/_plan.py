@@ -262,7 +262,6 @@ def enough_calls(config: LoopConfig) -> int:
         + _search_calls(config, _missing_trials_estimate(config))
         + cost_of_trials(config, _FRESH_CALLS)
         + model
-        + bool(config.probe_proposer)
     )
 
 

@@ -65,7 +65,6 @@ if TYPE_CHECKING:
         CritiqueResult,
         LoopState,
         Numbers,
-        ProbeResult,
         ProposalResult,
         Release,
         StopReason,
@@ -96,19 +95,6 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
 def unreadable(state: LoopState) -> str:
     """The message of a run without a readable response of the refiner model."""
     return f"no response of the refiner model could be read: {state.unreadable_reason}"
-
-
-def after_probe(state: LoopState, observation: ProbeResult) -> LoopState:
-    """Begin; stop if the only proposer is a model with unreadable responses."""
-    state = replace(state, phase="baseline")
-    if not observation.error:
-        return state
-    state = replace(state, unreadable_reason=observation.error).note(
-        "unreadable", observation.error, observation.proposer
-    )
-    if all(name in state.config.critics for name in state.config.proposers):
-        return stop(state, "unreadable", unreadable(state))
-    return state
 
 
 def after_baseline(state: LoopState) -> LoopState:

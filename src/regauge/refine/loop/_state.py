@@ -27,7 +27,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 
 Phase = Literal[
-    "probe", "baseline", "release", "unsteady", "critique", "propose", "screen",
+    "baseline", "release", "unsteady", "critique", "propose", "screen",
     "confirm", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
@@ -48,7 +48,6 @@ StopReason = Literal[
     "model-calls",
     "usd",
     "holdout-looks",  # too many decisions on the same held-out cases
-    "budget-too-small",  # it is too small for one fix
     "underpowered",  # no edit could be confirmed with these cases and this noise
     "unreadable",  # no response of the refiner model could be read
     "provider-outage",
@@ -225,13 +224,9 @@ Trials: TypeAlias = tuple[TrialPlan, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposer:
-    """Call a proposer for a critique of the state's failure mode, or for edits.
+    """Call a proposer for a critique of the state's failure mode, or for edits."""
 
-    Attributes:
-        kind: `probe` is one call before all trials, to check that responses can be read.
-    """
-
-    kind: Literal["probe", "critique", "edits"]
+    kind: Literal["critique", "edits"]
     proposer: str
 
 
@@ -250,15 +245,6 @@ class TrialResults:
     """The results of trials; unmeasured ones are left out."""
 
     outcomes: tuple[Outcome, ...]
-    spending: Spending
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
-    """The result of a first call of the refiner model; `error` is empty if it can be read."""
-
-    proposer: str
-    error: str
     spending: Spending
 
 
@@ -322,13 +308,7 @@ class MoreCalls:
 
 
 Observation: TypeAlias = (
-    ProbeResult
-    | TrialResults
-    | CritiqueResult
-    | ProposalResult
-    | RevisionDecision
-    | Interrupted
-    | MoreCalls
+    TrialResults | CritiqueResult | ProposalResult | RevisionDecision | Interrupted | MoreCalls
 )
 
 
@@ -353,7 +333,6 @@ class LoopConfig:
         holdout_looks_before: The decisions on held-out cases in earlier runs.
         feedback: The amount of human feedback, in words; for reports only.
         judging: The checks of LLM judges, with the average calls of one verdict.
-        probe_proposer: The proposer whose model is called once first; empty for none.
         removals: Text without effect; a run with any removes text and fixes nothing.
     """
 
@@ -372,7 +351,6 @@ class LoopConfig:
     releases: tuple[Release, ...] = ()
     errors_in: Callable[[PromptText], Sequence[str]] = lambda _: ()
     feedback: str = ""
-    probe_proposer: str = ""
     removals: tuple[Accepted, ...] = ()
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
 

@@ -17,7 +17,6 @@ from regauge.refine.proposers._protocol import (
     Example as Example,
     Ideas as Ideas,
     ModelCaller as ModelCaller,
-    ProbingProposer as ProbingProposer,
     Problem as Problem,
     Proposer as Proposer,
     ProposerContext as ProposerContext,

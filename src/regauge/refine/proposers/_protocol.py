@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.on_demand import GROUPS, load_point, registered_points
@@ -139,20 +139,6 @@ class ProposerContext:
     temperature: float | None = None
     max_tokens: int | None = None
     context_tokens: int | None = None
-
-
-@runtime_checkable
-class ProbingProposer(Protocol):
-    """A proposer whose model can be called once before all trials."""
-
-    @property
-    def name(self) -> str:
-        """The name of the proposer."""
-        ...
-
-    async def probe(self, call_model: ModelCaller) -> str:
-        """The reason why responses of its model cannot be read; empty if they can."""
-        ...
 
 
 class Proposer(Protocol):
