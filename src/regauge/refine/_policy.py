@@ -74,8 +74,6 @@ class AcceptancePolicy:
     hopeless_trials: int = 12
     # Up to this p-value, over `looks`, another check got worse; higher refutes harmless edits.
     harm_p: float = 0.05
-    # An edit with a mean effect below minus this is refuted: about one case of thirty.
-    margin: float = 0.03
     # The gain must show on independent trials, up to this p-value.
     fresh_p: float = 0.05
     # The likelihood ratio of held-out trials: the edit helps there as on train cases, or not at

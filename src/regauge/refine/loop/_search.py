@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Tally,
-    mean_effect,
     p_better,
     p_worse,
     tail,
@@ -410,7 +409,6 @@ def after_confirm(state: LoopState) -> LoopState:
     check, new, old = mode.check, candidate.text.digest, state.text.digest
     tally = _evidence(state)
     p = p_better(tally, new, old, mode.cases, check)
-    effect, error = mean_effect(state.tally, new, old, state.config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
     if candidate.suspicion:  # it needs more evidence
         bound /= test.looks_max
@@ -418,18 +416,17 @@ def after_confirm(state: LoopState) -> LoopState:
     numbers = {
         "p": p,
         "bound": bound,
-        "effect": effect,
         "look": state.look_number,
     }
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         return _drop(state, f"{harmed} gets worse", numbers)
     was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
-    if p <= bound and not harmed and effect > -error:
+    if p <= bound and not harmed:
         counts = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
         state = state.note("confirmed", f"{check} {counts}, p = {p:.1g}", new, numbers)
-        return accept_edit(state, candidate, p=p, effect=effect)
-    if (p > test.hopeless and now.trials >= test.hopeless_trials) or effect < -test.margin - error:
+        return accept_edit(state, candidate, p=p)
+    if p > test.hopeless and now.trials >= test.hopeless_trials:
         return _drop(state, "no gain", numbers)
     if last:
         return _drop(state, "too little evidence", numbers, "undecided")
@@ -478,7 +475,7 @@ def _drop(
     return begin_test(state) if state.candidates else next_proposer(state)
 
 
-def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: float) -> LoopState:
+def accept_edit(state: LoopState, candidate: Candidate, *, p: float) -> LoopState:
     """Accept an edit that passed its test, and diagnose the text with it."""
     mode, tally = state.mode, _evidence(state)
     accepted = Accepted(
@@ -488,7 +485,6 @@ def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: flo
         before=tally.count_over(state.text.digest, mode.cases, mode.check),
         after=tally.count_over(candidate.text.digest, mode.cases, mode.check),
         p=p,
-        effect=effect,
     )
     state = add_attempt(state, candidate, result="accepted")
     state = replace(

@@ -135,7 +135,7 @@ class Accepted:
 
     Attributes:
         text: The prompt with this edit and those before it.
-        p: The p-value of its test; `effect` is the mean gain.
+        p: The p-value of its test.
     """
 
     edit: Edit
@@ -144,7 +144,6 @@ class Accepted:
     before: Count = NO_TRIALS
     after: Count = NO_TRIALS
     p: float = 1.0
-    effect: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

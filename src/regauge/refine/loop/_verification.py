@@ -185,10 +185,10 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
             fewer = state.accepted[:-1]
             if not fewer:
                 return _roll_back_rejected(state, rejected, 0)
-            text = fewer[-1].text
+            revision = fewer[-1].text
             counts = f"the first {len(fewer)} of {len(rejected.edits)} accepted edits"
-            state = state.note("fewer", f"the gate rejects them; next, {counts}", text.digest)
-            return replace(state, rejected=rejected, accepted=fewer, text=text, phase="suite")
+            state = state.note("fewer", f"the gate rejects them; next, {counts}", revision.digest)
+            return replace(state, rejected=rejected, accepted=fewer, text=revision, phase="suite")
 
 
 def _roll_back_rejected(state: LoopState, rejected: RejectedEdits, number: int) -> LoopState:
