@@ -66,8 +66,6 @@ class AcceptancePolicy:
     looks_max: int = 4
     # Trials per case and look, and per doubtful case in the last verification.
     look_trials: int = 2
-    # Passing cases that are run from the second look on, to see harm.
-    anchors: int = 4
     # Above this p-value an edit is refuted after this many trials of its cases; lower gives up
     # edits that help a little, higher spends looks on those that do not.
     hopeless: float = 0.35

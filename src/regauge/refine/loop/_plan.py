@@ -83,34 +83,21 @@ def screen(state: LoopState) -> Trials:
 
 
 def confirm(state: LoopState) -> Trials:
-    """All train cases at first; then the failure mode's cases and a few others, under both texts.
+    """The failure mode's cases, under both texts.
 
-    At the first look the failure mode's cases get all the trials of a look, others one: the gate
-    finds other breakage. After an accepted edit the current text has few trials, and gets them too.
-    For a flaky check, both texts get the same number of new trials. LLM judges of other checks
-    wait for the last verification.
+    At the first look, the current text gets the trials that it misses. For a flaky check, both
+    texts get the same number of new trials. LLM judges of other checks wait for the last
+    verification, and so do all other cases.
     """
     test, mode = state.test, state.mode
+    trials = test.steady_trials if mode.unsteady else test.look_trials
+    base_trials = dict.fromkeys(mode.cases, trials if mode.unsteady else 1)
+    if state.look_number == 1 and not mode.unsteady:
+        base_trials = _missing_trials(state)
     text, check = state.candidates[0].text, mode.check
-    other_cases = [case for case in state.config.train if case not in mode.cases]
-    if mode.unsteady or state.look_number == 1:
-        trials, base_trials = test.look_trials, _missing_trials(state)
-        if mode.unsteady:
-            trials = test.steady_trials
-            base_trials = dict.fromkeys(mode.cases, trials)
-        rest = other_cases if state.look_number == 1 else []
-        return (
-            plan_trials(state, text, mode.cases, trials, check=check),
-            plan_trials(state, text, rest, 1, check=check),
-            plan_trials(state, state.text, mode.cases, base_trials, check=check),
-        )
-    # Other anchors at every look, and the same ones whenever the run is repeated.
-    start = (state.look_number * test.anchors) % max(1, len(other_cases))
-    anchors = [*other_cases[start:], *other_cases[:start]][: test.anchors]
-    cases = (*mode.cases, *anchors)
     return (
-        plan_trials(state, text, cases, test.look_trials, check=check),
-        plan_trials(state, state.text, cases, 1, check=check),
+        plan_trials(state, text, mode.cases, trials, check=check),
+        plan_trials(state, state.text, mode.cases, base_trials, check=check),
     )
 
 
@@ -275,24 +262,13 @@ def fix_calls(config: LoopConfig) -> int:
 def calls_wanted(state: LoopState) -> int:
     """The approximate further calls of a run that reached its limit of calls.
 
-    They verify the accepted edits, or finish the current phase.
+    They verify the accepted edits, or find and verify one.
     """
-    cases_done = sum(state.fresh.trials(state.text.digest, case) > 0 for case in state.config.cases)
-    suite = suite_calls(state.config) - cost_of_trials(state.config, cases_done)
-    later = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
-    match state.stopped_phase:
-        case "fresh":
-            return max(later, _calls_of(state.config, fresh(state)))
-        case "suite":
-            return suite + later
-        case "holdout":
-            return _calls_of(state.config, holdout(state)) + suite + later
-        case "confirm" if state.candidates:
-            test = _calls_of(state.config, confirm(state))
-            return test + _verification_calls(state.config) + later
-        case _:
-            missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
-            return fix_calls(state.config) + missing_calls + later
+    fresh_calls = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
+    if state.accepted_edits:
+        return _verification_calls(state.config) + fresh_calls
+    missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
+    return fix_calls(state.config) + missing_calls + fresh_calls
 
 
 def suite_calls(config: LoopConfig) -> int:

@@ -148,7 +148,7 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
         return verify(state, reason)
     # The accepted edits are kept, so that a user can continue the run.
     if state.accepted_edits and reason == "calls":
-        calls = calls_wanted(replace(state, stopped_phase=state.phase))
+        calls = calls_wanted(state)
         count = plural(len(state.accepted_edits), "accepted edit")
         text += f" before {count} could be verified; about {calls} more calls would verify it"
     return stop(state, reason, text)

@@ -93,7 +93,7 @@ def test_where_nothing_is_proposed_the_command_that_puts_a_better_release_back_i
     task = load_task("letters")
     index = task.faults.index(("number", "length"))
     with trial_of(task, SCENARIOS["single"], "rules", index) as (trial, _):
-        state = refined(task, replace(trial, calls=187), task.healthy_prompt())
+        state = refined(task, replace(trial, calls=160), task.healthy_prompt())
     assert not state.stop.proposal
     assert "git checkout v0" in state.stop.text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -246,7 +245,7 @@ def asides(here: World, step: LoopState) -> Iterator[str]:
             yield f"    can be confirmed: {can_confirm(step, mode)}"
             yield f"    {underpowered_text(step, mode)}"
     if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
-        more = calls_wanted(replace(step, stopped_phase=step.phase))
+        more = calls_wanted(step)
         yield f"    {more} calls more would do, of {calls_left(step)} left"
     if step.phase == "fresh":
         for edit in step.accepted:
