@@ -145,7 +145,6 @@ _LABELS = {
     "localised": "sentence",
     "unsteady": "flaky",
     "criticised": "critique",
-    "released": "edit",
     "screened": "edit",
     "guarded": "refused",
     "accepted": "VERIFIED",

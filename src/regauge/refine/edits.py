@@ -482,12 +482,15 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
 
 
 def reductions(before: PromptText, after: PromptText) -> Iterator[PromptText]:
-    """Texts without one of several changes each."""
+    """Texts without some of several changes: half of them, a quarter, and so on to single ones."""
     pairs = comparisons(before, after)
     units = _units(pairs)
-    for unit in units if len(units) > 1 else ():
-        other_changes = [change for other in units if other is not unit for change in other]
-        yield _compose(before, pairs, other_changes)
+    size = len(units) // 2 + len(units) % 2 if len(units) > 1 else 0
+    while size:
+        for start in range(0, len(units), size):
+            rest = units[:start] + units[start + size :]
+            yield _compose(before, pairs, [change for unit in rest for change in unit])
+        size //= 2
 
 
 def restates(statement: str, other: str) -> bool:

@@ -32,7 +32,7 @@ from regauge.statements import content_words, delete, normalise
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from regauge.refine.attempts import AttemptResult
     from regauge.refine.edits import PromptText
@@ -122,16 +122,47 @@ def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
 
 
-def smaller_edits(state: LoopState, candidate: Candidate) -> list[Candidate]:
-    """A candidate without each of its changes, as far as no guard rejects the rest."""
-    smaller: list[Candidate] = []
+RESTORE = "restore"
+"""The strategy of an edit that restores the text of a release."""
+
+
+def releases_to_try(state: LoopState) -> tuple[Candidate, ...]:
+    """The releases that no run rejected, unless an accepted edit would be undone."""
+    accepted = [edit.edit.strategy for edit in state.accepted]
+    if "rules" not in state.config.proposers or any(name != RESTORE for name in accepted):
+        return ()
+    # Parts of a release that a user rejected may be accepted.
+    passed = {"accepted", "rejected-by-person"}
+    done = {attempt.after for attempt in state.memory.attempts if attempt.result not in passed}
+    done |= {state.text.shape, *state.memory.incumbents}
+    candidates: dict[str, Candidate] = {}
+    for release in state.config.releases:
+        if release.text.shape not in done:
+            reason = f"{release.name} has this text, and {state.mode.check} passes with it"
+            edit = rule_edit(state.text, release.text, RESTORE, reason)
+            candidate = Candidate(edit=edit, text=release.text, release=release)
+            candidates.setdefault(release.text.shape, candidate)
+    return tuple(candidates.values())
+
+
+def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]:
+    """A candidate without some of its changes that was not tried, as far as no guard rejects it.
+
+    Half of the changes are left out first, then a quarter, and so on to single ones. The rest may
+    have no further errors. Guards have nothing against parts of a release.
+    """
+    tried = {other.text.shape for other in state.candidates}
+    guard, errors_in, suspicion = state.config.guard, state.config.errors_in, ""
     for text in reductions(state.text, candidate.text):
-        rest, guard = edit_between(candidate.edit, state.text, text), state.config.guard
-        refusal = state.memory.refuses(state.mode.key, state.text, text)
-        if not refusal and not guard.objection(state.text, text):
+        if text.shape in tried or len(errors_in(text)) > len(errors_in(candidate.text)):
+            continue
+        if not candidate.release:
+            refused = state.memory.refuses(state.mode.key, state.text, text)
+            if refused or guard.objection(state.text, text):
+                continue
             suspicion = guard.suspicion(state.text, text)
-            smaller.append(Candidate(edit=rest, text=text, suspicion=suspicion, is_smaller=True))
-    return smaller
+        edit = edit_between(candidate.edit, state.text, text)
+        yield replace(candidate, edit=edit, text=text, suspicion=suspicion, is_smaller=True)
 
 
 def _pool(

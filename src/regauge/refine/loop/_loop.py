@@ -1,6 +1,6 @@
 """The refinement loop without I/O: `next_action` returns an action, `advance` the next state.
 
-    baseline -> (release) -> (critique) -> propose -> screen -> confirm
+    baseline -> (screen releases) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next failure mode
     no open failure mode -> (unsteady -> propose) -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; all goals met -> (settle) -> stopped
@@ -140,7 +140,6 @@ _Follows: TypeAlias = "Callable[[LoopState], LoopState]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
-    "release": (_search.release, _search.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),
     "confirm": (_plan.confirm, _search.after_confirm),

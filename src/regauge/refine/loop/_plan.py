@@ -204,8 +204,8 @@ _RERUNS = 20
 _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
-_BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "holdout", "suite"})
-_BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm"})
+_BEFORE_A_LOOK = frozenset({"screen", "critique", "propose", "holdout", "suite"})
+_BEFORE_VERIFICATION = frozenset({"unsteady", "screen", "confirm"})
 
 
 def calls_max(state: LoopState) -> int:

@@ -27,7 +27,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 
 Phase = Literal[
-    "baseline", "release", "unsteady", "critique", "propose", "screen",
+    "baseline", "unsteady", "critique", "propose", "screen",
     "confirm", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
@@ -59,7 +59,6 @@ StopReason = Literal[
 NoteEvent = Literal[
     "feedback",  # the amount of human feedback
     "preflight",  # repeated or contradicting statements of the prompt
-    "released",  # failing cases with an earlier release
     "localised",  # the checks that a sentence carries or hinders
     "diagnosed",
     "goals",  # the progress towards goals
@@ -112,6 +111,15 @@ class Critique:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """An earlier version of the prompt with the same messages."""
+
+    name: str
+    text: PromptText
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """An edit that passed all guards, and the text with it.
 
@@ -119,7 +127,8 @@ class Candidate:
         suspicion: A possible problem by its words; the edit then needs more evidence.
         suspects: The statements that its text leaves out, to find a hindering one; such a text is
             never proposed.
-        is_smaller: Whether it is a screened candidate without one of its changes.
+        is_smaller: Whether it is a screened candidate without some of its changes.
+        release: The release whose text it restores, in part or as a whole.
     """
 
     edit: Edit
@@ -127,6 +136,12 @@ class Candidate:
     suspicion: str = ""
     suspects: tuple[Place, ...] = ()
     is_smaller: bool = False
+    release: Release | None = None
+
+    @property
+    def name(self) -> str:
+        """Its strategy, with the name of a restored release."""
+        return f"{self.edit.strategy} {self.release.name}" if self.release else self.edit.strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,15 +327,6 @@ Observation: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """An earlier version of the prompt with the same messages."""
-
-    name: str
-    text: PromptText
-    command: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LoopConfig:
     """The fixed configuration of a run.
 
@@ -393,10 +399,7 @@ class LoopState:
         holdout_looks: The decisions on held-out cases over all runs.
         spared_modes: Failure modes that no open goal is about.
         settled_texts: The texts with trials that were run to settle goals.
-        release: The number of the current release; `restored_texts` are the texts that all releases
-            were tried on.
-        helped_modes: The failures that it fixes, with parts of it still to be tested.
-        release_hint: The manual way to a better release; empty without one.
+        better_release: A release that passes more often, whose text could not be proposed.
         ending: The reason to end the search; accepted edits are verified all the same.
         has_readable_response: Whether any response of a model was read as edits;
             `unreadable_reason` is the last error.
@@ -432,10 +435,7 @@ class LoopState:
     holdout_looks: frozenset[str] = frozenset()
     spared_modes: tuple[FailureMode, ...] = ()
     settled_texts: frozenset[str] = frozenset()
-    release: int = 0
-    restored_texts: frozenset[str] = frozenset()
-    helped_modes: tuple[FailureMode, ...] = ()
-    release_hint: str = ""
+    better_release: Release | None = None
     ending: StopReason | None = None
     has_readable_response: bool = False
     unreadable_reason: str = ""
