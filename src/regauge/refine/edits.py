@@ -481,16 +481,46 @@ def parts_of(before: PromptText, after: PromptText) -> Iterator[PromptText]:
             yield _compose(before, pairs, added_changes)
 
 
-def reductions(before: PromptText, after: PromptText) -> Iterator[PromptText]:
-    """Texts without some of several changes: half of them, a quarter, and so on to single ones."""
+def reductions(
+    before: PromptText, after: PromptText, *, keep_blocks: bool = False
+) -> Iterator[PromptText]:
+    """Texts without some of several changes: half of them, a quarter, and so on to single ones.
+
+    Args:
+        before: The text before.
+        after: The text with all changes.
+        keep_blocks: Count new statements that follow each other as one change.
+    """
     pairs = comparisons(before, after)
     units = _units(pairs)
+    if keep_blocks:
+        units = _join_blocks(pairs, units)
     size = len(units) // 2 + len(units) % 2 if len(units) > 1 else 0
     while size:
         for start in range(0, len(units), size):
             rest = units[:start] + units[start + size :]
             yield _compose(before, pairs, [change for unit in rest for change in unit])
         size //= 2
+
+
+def _join_blocks(pairs: Sequence[TextComparison], units: Sequence[Unit]) -> list[Unit]:
+    """Units whose new statements follow each other as one; what is only removed stays apart."""
+    places = {
+        id(atom): (index, number)
+        for index, pair in enumerate(pairs)
+        for number, atom in enumerate(pair.after.atoms)
+    }
+    removals = [unit for unit in units if _only_removes(unit)]
+    blocks: list[tuple[set[tuple[int, int]], Unit]] = []
+    for unit in (unit for unit in units if not _only_removes(unit)):
+        spots = {places[id(change.now)] for _, change in unit if change.now is not None}
+        around = {(index, n + step) for index, n in spots for step in (-1, 1)}
+        touching = [block for block in blocks if block[0] & around]
+        blocks = [block for block in blocks if block not in touching]
+        for block_spots, block_unit in touching:
+            spots, unit = spots | block_spots, [*block_unit, *unit]  # noqa: PLW2901
+        blocks.append((spots, unit))
+    return [*(unit for _, unit in blocks), *removals]
 
 
 def restates(statement: str, other: str) -> bool:

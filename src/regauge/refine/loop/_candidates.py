@@ -153,7 +153,8 @@ def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]
     """
     tried = {other.text.shape for other in state.candidates}
     guard, errors_in, suspicion = state.config.guard, state.config.errors_in, ""
-    for text in reductions(state.text, candidate.text):
+    keep_blocks = candidate.release is not None
+    for text in reductions(state.text, candidate.text, keep_blocks=keep_blocks):
         if text.shape in tried or len(errors_in(text)) > len(errors_in(candidate.text)):
             continue
         if not candidate.release:
