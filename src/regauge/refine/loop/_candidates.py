@@ -16,19 +16,21 @@ from regauge.refine.edits import (
     EditError,
     apply,
     changed_statements,
+    comparisons,
     count_lost_words,
     edit_between,
     find_rule,
     parts_of,
     reductions,
     renumber_text,
+    restates,
     rule_edit,
     units_of,
     without_losses,
 )
 from regauge.refine.loop._plan import current_count, screen_count
 from regauge.refine.loop._state import Candidate
-from regauge.statements import content_words, delete, normalise
+from regauge.statements import content_words, delete, normalise, replace as put_instead
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -151,11 +153,11 @@ def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]
     Half of the changes are left out first, then a quarter, and so on to single ones. The rest may
     have no further errors. Guards have nothing against parts of a release.
     """
-    tried = {other.text.shape for other in state.candidates}
+    tried_shapes = {other.text.shape for other in state.candidates}
     guard, errors_in, suspicion = state.config.guard, state.config.errors_in, ""
     keep_blocks = candidate.release is not None
     for text in reductions(state.text, candidate.text, keep_blocks=keep_blocks):
-        if text.shape in tried or len(errors_in(text)) > len(errors_in(candidate.text)):
+        if text.shape in tried_shapes or len(errors_in(text)) > len(errors_in(candidate.text)):
             continue
         if not candidate.release:
             refused = state.memory.refuses(state.mode.key, state.text, text)
@@ -189,7 +191,25 @@ def _pool(
             pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
     for edit, after in wholes:
         pool.setdefault(after.shape, (edit, after))
+    for edit, after in list(pool.values()):
+        for variant, variant_text in _corrections(state.text, edit, after):
+            pool.setdefault(variant_text.shape, (variant, variant_text))
     return pool, {after.shape for _, after in wholes}, state
+
+
+def _corrections(
+    text: PromptText, edit: Edit, after: PromptText
+) -> Iterator[tuple[Edit, PromptText]]:
+    """An edit that adds one statement, with it instead of one that it restates."""
+    changes = [change for comparison in comparisons(text, after) for change in comparison.changes]
+    if len(changes) != 1 or changes[0].kind != "added" or len(edit.ops) != 1:
+        return
+    added, _ = changed_statements(text, after)
+    for number, tree in enumerate(text.trees):
+        for node in tree.statements:
+            if restates(added, tree.text_of(node)):
+                variant = text.with_content(number, put_instead(tree, node, added))
+                yield edit_between(edit, text, variant), variant
 
 
 def _relevance(state: LoopState, edit: Edit, after: PromptText) -> float:

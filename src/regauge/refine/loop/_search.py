@@ -331,8 +331,8 @@ def _reduce(state: LoopState) -> LoopState | None:
 
     A change is accepted only if the edit does worse without it.
     """
-    tried = sum(candidate.is_smaller for candidate in state.candidates)
-    best = _best_candidates(state)[:1] if tried < _REDUCTIONS_MAX else []
+    reductions = sum(candidate.is_smaller for candidate in state.candidates)
+    best = _best_candidates(state)[:1] if reductions < _REDUCTIONS_MAX else []
     smaller = next((part for candidate in best for part in smaller_edits(state, candidate)), None)
     if smaller is None:
         return None
