@@ -48,6 +48,8 @@ _WHY = "where a rule is, and what may speak against it, decide how it is followe
 _RISE_MIN = 0.15
 # Each costs a screening of `screen_cases` calls.
 _CANDIDATES_MAX = 5
+# Each costs a screening, too; older ones follow where these do not help.
+_RELEASES_MAX = 3
 # At least this many candidates are complete proposals, if there are any.
 _WHOLE_MIN = 2
 
@@ -129,7 +131,7 @@ RESTORE = "restore"
 
 
 def releases_to_try(state: LoopState) -> tuple[Candidate, ...]:
-    """The releases that no run rejected, unless an accepted edit would be undone."""
+    """The newest releases that no run rejected, unless an accepted edit would be undone."""
     accepted = [edit.edit.strategy for edit in state.accepted]
     if "rules" not in state.config.proposers or any(name != RESTORE for name in accepted):
         return ()
@@ -144,7 +146,7 @@ def releases_to_try(state: LoopState) -> tuple[Candidate, ...]:
             edit = rule_edit(state.text, release.text, RESTORE, reason)
             candidate = Candidate(edit=edit, text=release.text, release=release)
             candidates.setdefault(release.text.shape, candidate)
-    return tuple(candidates.values())
+    return tuple(candidates.values())[:_RELEASES_MAX]
 
 
 def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]:
