@@ -206,11 +206,11 @@ def _corrections(
     changes = [change for comparison in comparisons(text, after) for change in comparison.changes]
     if len(changes) != 1 or changes[0].kind != "added" or len(edit.ops) != 1:
         return
-    added, _ = changed_statements(text, after)
+    added_text, _ = changed_statements(text, after)
     for number, tree in enumerate(text.trees):
         for node in tree.statements:
-            if restates(added, tree.text_of(node)):
-                variant = text.with_content(number, put_instead(tree, node, added))
+            if restates(added_text, tree.text_of(node)):
+                variant = text.with_content(number, put_instead(tree, node, added_text))
                 yield edit_between(edit, text, variant), variant
 
 
