@@ -64,6 +64,7 @@ from regauge.refine.subject import (
     public_texts,
 )
 from regauge.runner import CaseRequest, PlannedCase, PlannedTrial
+from regauge.statements import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -421,23 +422,16 @@ def _neighbours(
     passing: Sequence[str], failing: Sequence[str], cases: Mapping[str, GoldenCase]
 ) -> list[str]:
     """Passing cases, the most similar to a failing one first."""
-
-    def words(case: str) -> frozenset[str]:
-        values = cases[case].inputs.values()
-        return frozenset(re.findall(r"\w+", " ".join(map(input_text, values)).casefold()))
-
-    fails = [words(case) for case in failing]
+    words = {
+        case: content_words(" ".join(map(input_text, cases[case].inputs.values())))
+        for case in (*passing, *failing)
+    }
 
     def likeness(case: str) -> float:
-        case_words = words(case)
-        return max(
-            (
-                len(case_words & words) / len(case_words | words)
-                for words in fails
-                if case_words | words
-            ),
-            default=0.0,
+        shared = (
+            len(words[case] & words[o]) / max(1, len(words[case] | words[o])) for o in failing
         )
+        return max(shared, default=0.0)
 
     return sorted(passing, key=likeness, reverse=True)
 
