@@ -269,8 +269,8 @@ BEHAVIOURS = [
 
 
 @pytest.fixture
-def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]]:
-    """One look and four candidates, over HTTP and the real SDK."""
+def exchange(model: Model) -> Iterator[Callable[..., ProposalResult]]:
+    """Four candidates, over HTTP and the real SDK."""
 
     class Handler(JsonHandler):
         def answer(self) -> None:
@@ -278,7 +278,7 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]
 
     with Served(Handler) as served:
 
-        async def talk(form: ModelForm) -> tuple[str, ProposalResult]:
+        async def talk(form: ModelForm) -> ProposalResult:
             endpoint = EndpointSettings(
                 base_url=f"{served.address}/v1", max_attempts=1, deadline_s=5
             )
@@ -286,10 +286,7 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]
             proposer = ModelProposer(model=parse_model_id("local:m"), form=form)
             _, _, problem = told(without(RELEASED, REASON))
             try:
-                diagnostic = await proposer.probe(ProposerCalls(provider.complete, 40))
-                return diagnostic, await request_edits(
-                    proposer, problem, ProposerCalls(provider.complete, 40)
-                )
+                return await request_edits(proposer, problem, ProposerCalls(provider.complete, 40))
             finally:
                 await provider.aclose()
 
@@ -298,13 +295,12 @@ def exchange(model: Model) -> Iterator[Callable[..., tuple[str, ProposalResult]]
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 def test_a_model_is_called_in_the_form_it_takes(
-    exchange: Callable[..., tuple[str, ProposalResult]],
+    exchange: Callable[..., ProposalResult],
     model: Model,
     behaviour: Callable[[dict[str, Any]], Reply],
 ) -> None:
     model.behave = behaviour
-    diagnostic, found = exchange()
-    assert diagnostic == ""
+    found = exchange()
     assert [edit.added_text for edit in found.edits] == [ADDED] * 4, found.refused
     assert found.unread == 0
     # What a refusal taught holds for the run: no request is refused for the same reason twice.
@@ -312,9 +308,7 @@ def test_a_model_is_called_in_the_form_it_takes(
     assert refused <= 4
 
 
-def test_settings_reach_the_model(
-    exchange: Callable[..., tuple[str, ProposalResult]], model: Model
-) -> None:
+def test_settings_reach_the_model(exchange: Callable[..., ProposalResult], model: Model) -> None:
     exchange(temperature=0.4, max_tokens=700, context_tokens=1900)
     assert {body["temperature"] for body in model.bodies} == {0.4}
     assert {body["max_tokens"] for body in model.bodies} == {700}
@@ -348,15 +342,15 @@ def tiny_context(body: dict[str, Any]) -> Reply:
         (refuses_all, "refuses the request in every form"),
     ],
 )
-def test_a_look_says_why_a_model_cannot_be_read(
-    exchange: Callable[..., tuple[str, ProposalResult]],
+def test_a_proposal_says_why_a_model_cannot_be_read(
+    exchange: Callable[..., ProposalResult],
     model: Model,
     behaviour: Callable[[dict[str, Any]], Reply],
     why: str,
 ) -> None:
     model.behave = behaviour
-    diagnostic, found = exchange()
-    assert why in diagnostic
+    found = exchange()
+    assert why in found.refused[0]
     assert found.edits == ()
     assert found.unread == len(found.refused) == 2
 
@@ -385,7 +379,7 @@ def test_a_difficult_model_repairs_and_its_replies_are_replayed(
     assert any("Why it fails" not in asked(body) for body in model.bodies)
 
 
-def test_a_model_that_is_never_read_ends_the_run_before_trials_are_paid(
+def test_a_model_that_is_never_read_ends_the_run_and_its_trials_serve_another_one(
     project: Path, model: Model
 ) -> None:
     model.behave = lambda _: says("I'd ask for the cause.")
@@ -395,11 +389,12 @@ def test_a_model_that_is_never_read_ends_the_run_before_trials_are_paid(
     assert "no change" not in said
     assert "--refiner-model" in said
     assert result(project)["stop"]["reason"] == "unreadable"
-    assert result(project)["spent"]["completions"] == 0
-    # Nothing of it is kept for a later run.
+    first_look = result(project)["spent"]["completions"]
+    # None of its responses is kept for a later run, and all trials are.
     model.behave = good
     refine(project)
     assert result(project)["revision"] is not None
+    assert result(project)["spent"]["replayed"] >= first_look
 
 
 def test_rules_go_on_where_the_model_cannot_be_read_and_the_end_says_so(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +18,6 @@ from regauge.errors import UsageError
 from regauge.maintenance.collection import RESUME_NOTE, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
-from regauge.refine.attempts import EditResultTable
 from regauge.refine.delivery import check_not_committed, headline, roll_back
 from regauge.refine.refinement import Refinement, RefineOptions
 from regauge.refine.runs import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.refine.attempts import Grouping
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
@@ -284,13 +283,6 @@ def _prompt(run: Run) -> str:
     return str(run.facts()["prompt"])
 
 
-_GROUPINGS: Mapping[Grouping, str] = {
-    "strategy": "strategy",
-    "proposer": "proposer",
-    "ops": "operations",
-}
-
-
 @click.command(name="stats")
 @click.argument("prompt", metavar="[NAME]", required=False)
 @json_option
@@ -302,38 +294,34 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
         edits = [edit for edit in edits if edit["prompt"] == prompt]
         if not edits:
             find_prompt(prompt, root=project.root)  # reports an unknown name
-    tables: dict[Grouping, EditResultTable] = {
-        grouping: EditResultTable.from_entries(edits, grouping) for grouping in _GROUPINGS
+    counts = {
+        grouping: _count_results(edits, grouping) for grouping in ("strategy", "proposer", "ops")
     }
     runs = len({edit["run"] for edit in edits})
     if as_json:
-        rows = {
-            grouping: {kind: _kind_row(table, kind) for kind in table.counts}
-            for grouping, table in tables.items()
-        }
-        click.echo(json.dumps({"runs": runs, "edits": len(edits), **rows}, indent=1))
+        click.echo(json.dumps({"runs": runs, "edits": len(edits), **counts}, indent=1))
         return
     if not edits:
         of = f" of {prompt}" if prompt else ""
         echo(f"no run tried an edit{of} yet: regauge refine {prompt or 'NAME'}")
         return
     echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
-    for grouping, table in tables.items():
-        lines = [[_GROUPINGS[grouping], *table.results]]
-        for kind, counts in table.counts.items():
-            lines.append([kind, *(str(counts.get(result, 0) or "") for result in table.results)])
+    results = sorted({str(edit["result"]) for edit in edits})
+    for grouping, rows in counts.items():
+        lines = [[grouping, *results]]
+        lines += [
+            [kind, *(str(row[result] or "") for result in results)] for kind, row in rows.items()
+        ]
         echo()
         for number, line in enumerate(table_lines(lines, texts=[0])):
             echo(line, bold=number == 0)
 
 
-def _kind_row(table: EditResultTable, kind: str) -> dict[Any, Any]:
-    share = table.share_kept(kind)
-    return {
-        **table.counts[kind],
-        "measured": table.measured(kind),
-        "share_kept": None if share is None else round(share, 4),
-    }
+def _count_results(edits: Sequence[Mapping[str, Any]], grouping: str) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = {}
+    for edit in sorted(edits, key=lambda edit: str(edit[grouping])):
+        counts.setdefault(str(edit[grouping]), Counter())[str(edit["result"])] += 1
+    return counts
 
 
 RUN_COMMANDS = (

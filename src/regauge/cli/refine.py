@@ -145,11 +145,10 @@ _LABELS = {
     "localised": "sentence",
     "unsteady": "flaky",
     "criticised": "critique",
-    "released": "edit",
     "screened": "edit",
     "guarded": "refused",
     "accepted": "VERIFIED",
-    "bisected": "gate",
+    "fewer": "gate",
     **{f"suite-{decision}": "gate" for decision in ("accept", "reject", "undecided", "unmeasured")},
 }
 _STYLES = {"accepted": "green", "confirmed": "green", "rolled-back": "red", "refuted": "red"}

@@ -66,16 +66,12 @@ class AcceptancePolicy:
     looks_max: int = 4
     # Trials per case and look, and per doubtful case in the last verification.
     look_trials: int = 2
-    # Passing cases that are run from the second look on, to see harm.
-    anchors: int = 4
     # Above this p-value an edit is refuted after this many trials of its cases; lower gives up
     # edits that help a little, higher spends looks on those that do not.
     hopeless: float = 0.35
     hopeless_trials: int = 12
     # Up to this p-value, over `looks`, another check got worse; higher refutes harmless edits.
     harm_p: float = 0.05
-    # An edit with a mean effect below minus this is refuted: about one case of thirty.
-    margin: float = 0.03
     # The gain must show on independent trials, up to this p-value.
     fresh_p: float = 0.05
     # The likelihood ratio of held-out trials: the edit helps there as on train cases, or not at
@@ -104,10 +100,6 @@ class GuardPolicy:
     growth_words: int = 40
     # The same for all edits together: models follow longer prompts less.
     growth_hard: float = 0.35
-    # The share that a replaced section may gain, unless its mark sets `words`, and may lose.
-    section_growth: float = 0.5
-    section_words: int = 20
-    section_shrink: float = 0.5
     # Statements of the first prompt that one edit may delete: one that hindered a check.
     deletions: int = 1
     # A word in this share of all cases belongs to the subject, not to a case; lower lets edits

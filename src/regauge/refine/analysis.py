@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import comb, sqrt
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NO_TRIALS, Count
-from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from regauge.criteria import Criterion
     from regauge.digests import JSON
@@ -103,12 +100,6 @@ class Tally:
         passed = sum(all(check.passed for check in o.checks) for o in outcomes)
         return Count(passed=passed, trials=len(outcomes))
 
-    def score(self, text: str, case: str, checks: Collection[str]) -> float | None:
-        """The share of passed verdicts of some checks in all trials; None without verdicts."""
-        outcomes = self.outcomes(text, case)
-        passes = [c.passed for o in outcomes for c in o.checks if c.check in checks]
-        return sum(passes) / len(passes) if passes else None
-
     def checks(self, text: str, cases: Sequence[str]) -> tuple[str, ...]:
         """The names of all checks with a verdict."""
         outcomes = (o for case in cases for o in self.outcomes(text, case))
@@ -160,7 +151,8 @@ class FailureMode:
         failing: Those with at least one failure.
         p_flaky: The p-value of this many failures if the check is only flaky.
         p_again: The p-value of this many repeated failures if the check is only flaky.
-        unsteady: Whether the cases pass at times, so that an edit has to lower the variance.
+        unsteady: Whether the cases pass at times, so that the trials that
+            selected them are no evidence.
     """
 
     check: str
@@ -293,172 +285,35 @@ def p_better(tally: Tally, text: str, other: str, cases: Sequence[str], check: s
     Within a case all trials are exchangeable when the texts are equally good, however hard the
     case is; see `regauge.stats.suite_p_value`.
     """
-    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
-    return p_within_cases(counts, direction="better")
+    return p_within_cases(paired_counts(tally, text, other, cases, check), direction="better")
 
 
 def p_worse(tally: Tally, text: str, other: str, cases: Sequence[str], check: str) -> float:
     """The p-value of a text failing a check more often than another."""
-    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
-    return p_within_cases(counts, direction="worse")
+    return p_within_cases(paired_counts(tally, text, other, cases, check), direction="worse")
+
+
+def paired_counts(
+    tally: Tally, text: str, other: str, cases: Sequence[str], check: str
+) -> list[tuple[Count, Count]]:
+    """The counts of a check under the other text and under a text, of cases with trials of both."""
+    pairs = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
+    return [(old, new) for old, new in pairs if old.trials and new.trials]
+
+
+def sides_of(counts: Sequence[tuple[Count, Count]]) -> tuple[list[int], ...]:
+    """Passes and trials of the old side, and of the new one, one number per case."""
+    columns = zip(*((o.passed, o.trials, n.passed, n.trials) for o, n in counts), strict=True)
+    return tuple(map(list, columns)) or ([], [], [], [])
 
 
 def p_within_cases(
     counts: Sequence[tuple[Count, Count]], *, direction: Literal["better", "worse"]
 ) -> float:
-    """The p-value of two texts' counts by case; cases without trials of both are left out."""
+    """The p-value of two texts' counts by case."""
     from regauge.stats import suite_p_value
 
-    pairs = [pair for pair in counts if pair[0].trials and pair[1].trials]
-    old, new = zip(*pairs, strict=True) if pairs else ((), ())
-    return float(
-        suite_p_value(
-            [count.passed for count in old],
-            [count.trials for count in old],
-            [count.passed for count in new],
-            [count.trials for count in new],
-            direction=direction,
-            weights=1,
-        )
-    )
-
-
-def mean_effect(tally: Tally, text: str, other: str, cases: Sequence[str]) -> tuple[float, float]:
-    """The mean gain in passed checks that both texts have, over the cases of both.
-
-    Returns:
-        The mean, and its standard error; 0 for fewer than two cases.
-    """
-    shared_checks = {*tally.checks(text, cases)} & {*tally.checks(other, cases)}
-    gains = [
-        score - its
-        for case in cases
-        if (score := tally.score(text, case, shared_checks)) is not None
-        and (its := tally.score(other, case, shared_checks)) is not None
-    ]
-    if len(gains) < 2:  # noqa: PLR2004 - a spread needs two
-        return sum(gains), 0.0
-    return fmean(gains), stdev(gains) / math.sqrt(len(gains))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """The change of one check between two texts, over the cases with trials of both.
-
-    Attributes:
-        mean: The mean gain in a case's pass rate, from -1 to 1.
-        low: The lower bound of the 95 % interval of the mean; `high` is the upper one. Trials of
-            one case are alike, so the interval counts cases.
-    """
-
-    cases: int
-    before: Count
-    after: Count
-    mean: float
-    low: float
-    high: float
-
-
-def gain_of(tally: Tally, text: str, other: str, cases: Sequence[str], check: str) -> Gain | None:
-    """The gain of a text over another; None if no case ran under both.
-
-    The interval is Newcombe's for a difference of proportions (Statistics in Medicine 1998,
-    method 10), with each case as one observation.
-    """
-    from regauge.stats import wilson
-
-    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
-    counts = [(its, its_new) for its, its_new in counts if its.trials and its_new.trials]
-    if not counts:
-        return None
-    number = len(counts)
-    old, new = (sum(pair[side].rate for pair in counts) / number for side in (0, 1))
-    before, after = (wilson(round(rate * number), number) for rate in (old, new))
-    mean = new - old
-    return Gain(
-        cases=number,
-        before=sum((its for its, _ in counts), NO_TRIALS),
-        after=sum((its_new for _, its_new in counts), NO_TRIALS),
-        mean=mean,
-        low=max(-1.0, mean - sqrt((new - after.low) ** 2 + (before.high - old) ** 2)),
-        high=min(1.0, mean + sqrt((after.high - new) ** 2 + (old - before.low) ** 2)),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steadiness:
-    """The fall in the variance of a check's verdicts between two texts.
-
-    Attributes:
-        cases: The cases with at least two trials of both.
-        sigma_before: The standard deviation of a case's verdict, between 0 and about 0.5: the root
-            of the mean variance. `sigma_after` is that of the other text.
-        fall: The fall of the variance, with its interval from `low` to `high`.
-        steadier_p: The p-value of the fall.
-        gain: The mean gain in a case's pass rate.
-    """
-
-    cases: int
-    sigma_before: float
-    sigma_after: float
-    fall: float
-    low: float
-    high: float
-    steadier_p: float
-    gain: float
-
-    def numbers(self) -> dict[str, float | int | str]:
-        """The values for the audit trail and documents."""
-        rounded = {name: round(value, 4) for name, value in asdict(self).items()}
-        return {**rounded, "steadier_p": self.steadier_p}
-
-    def __str__(self) -> str:
-        return (
-            f"sigma {self.sigma_before:.2f} before, {self.sigma_after:.2f} with it, on"
-            f" {plural(self.cases, 'case')}"
-        )
-
-
-def steadiness_of(
-    tally: Tally,
-    text: str,
-    other: str,
-    cases: Sequence[str],
-    check: str,
-    *,
-    confidence: float = 0.95,
-) -> Steadiness | None:
-    """The fall in variance under a text; None if no case ran twice under both.
-
-    A case that always fails is steady, too; `gain` shows the difference.
-    """
-    from regauge.stats import Arms, steadier_p_value, variance_fall
-
-    counts = [(tally.count(other, case, check), tally.count(text, case, check)) for case in cases]
-    sides = [
-        Arms(
-            base_passes=its.passed,
-            base_trials=its.trials,
-            passes=its_new.passed,
-            trials=its_new.trials,
-        )
-        for its, its_new in counts
-    ]
-    fall = variance_fall(sides, confidence=confidence)
-    if fall is None:
-        return None
-    return Steadiness(
-        cases=fall.cases,
-        sigma_before=sqrt(fall.base),
-        sigma_after=sqrt(fall.candidate),
-        fall=fall.base - fall.candidate,
-        low=fall.interval.low,
-        high=fall.interval.high,
-        steadier_p=steadier_p_value(sides),
-        gain=fmean(
-            its_new.rate - its.rate for its, its_new in counts if its.trials and its_new.trials
-        ),
-    )
+    return float(suite_p_value(*sides_of(counts), direction=direction, weights=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
@@ -173,13 +172,6 @@ def _covers(edited: tuple[str, str], other: tuple[str, str]) -> bool:
     )
 
 
-Grouping = Literal["ops", "strategy", "proposer"]
-
-# The results of edits for statistics; those of `_UNMEASURED` state nothing about their effect.
-_RESULTS = ("kept", "not-verified", *get_args(AttemptResult))
-_UNMEASURED = frozenset({"not-verified", "guarded", _REJECTED_BY_USER})
-
-
 def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[dict[str, JSON]]:
     """Every edit that a run tried, with its last result."""
     latest = {attempt.after: attempt for attempt in attempts}.values()
@@ -193,42 +185,6 @@ def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[dic
         }
         for attempt in latest
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class EditResultTable:
-    """The results of edits of each kind, counted over runs."""
-
-    counts: Mapping[str, Mapping[str, int]]
-
-    @classmethod
-    def from_entries(
-        cls, entries: Iterable[Mapping[str, Any]], grouping: Grouping
-    ) -> EditResultTable:
-        """Count the entries of `edit_results`."""
-        counts: dict[str, Counter[str]] = {}
-        for entry in entries:
-            kind = str(entry.get(grouping, ""))
-            if kind and entry.get("result") in _RESULTS:
-                counts.setdefault(kind, Counter())[entry["result"]] += 1
-        return cls({kind: counts[kind] for kind in sorted(counts)})
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """The results that any edit had."""
-        return tuple(
-            result for result in _RESULTS if any(row.get(result) for row in self.counts.values())
-        )
-
-    def measured(self, kind: str) -> int:
-        """The number of edits of a kind with a measured effect."""
-        row = self.counts.get(kind, {})
-        return sum(count for result, count in row.items() if result not in _UNMEASURED)
-
-    def share_kept(self, kind: str) -> float | None:
-        """The share of measured edits of a kind that was kept; None while none was measured."""
-        measured = self.measured(kind)
-        return self.counts[kind].get("kept", 0) / measured if measured else None
 
 
 # Datasets change and grow; older ones are no longer needed.

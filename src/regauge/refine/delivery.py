@@ -17,11 +17,18 @@ from regauge.gate import NO_TRIALS
 from regauge.git import commit_files, find_changed_files
 from regauge.markdown import escape_markdown, fence_lines
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
-from regauge.refine.analysis import format_share, gain_of, p_better, passed_all, tail, variance_of
+from regauge.refine.analysis import (
+    format_share,
+    p_better,
+    paired_counts,
+    passed_all,
+    sides_of,
+    tail,
+    variance_of,
+)
 from regauge.refine.attempts import Attempt, edit_results
-from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
+from regauge.refine.edits import changed_lines, kind_of
 from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
-from regauge.refine.loop._verification import fresh_steadiness
 from regauge.refine.runs import read_verified
 from regauge.wording import cut, plural, printable
 
@@ -88,9 +95,7 @@ def build_revision(
         )
     part: Part = "patch"
     reason = "other wording"
-    if any(isinstance(op, ReplaceSection) for change in accepted for op in change.edit.ops):
-        part, reason = "minor", "a section was replaced"
-    elif len(text.lines) > len(subject.text.lines):
+    if len(text.lines) > len(subject.text.lines):
         part, reason = "minor", "a new rule"
     bumped = bump(file_text, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
@@ -173,7 +178,6 @@ def note_of(accepted: Accepted) -> str:
         "insert": "Add a rule for",
         "replace": "Reword a rule for",
         "delete": "Drop a rule against",
-        "replace_section": f"Replace {accepted.edit.ops[0].anchor.line.strip()!r} for",
     }
     return f"{verbs[kinds.pop()] if len(kinds) == 1 else 'Revise rules for'} {check}"
 
@@ -306,7 +310,6 @@ def result_of(
         "warnings": began.get("warnings", []),
         "preflight": texts_of("preflight"),
         "unverified": _unverified(run, state),
-        "set_aside": texts_of("set-aside"),
         "open": [
             {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_modes
         ],
@@ -336,9 +339,7 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
     """One accepted edit, with its evidence on independent trials."""
     check, base, new = accepted.mode.check, state.config.base.digest, state.text.digest
     cases = state.config.cases
-    gain = gain_of(state.fresh, new, base, cases, check)
     added_text, removed_text = changed_lines(before, accepted.text)
-    steadier = fresh_steadiness(state, accepted) if accepted.mode.unsteady else None
     return {
         **failing(accepted.mode),
         "strategy": accepted.edit.strategy,
@@ -354,7 +355,6 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
             "before": asdict(accepted.before),
             "after": asdict(accepted.after),
             "p": accepted.p,
-            "effect": accepted.effect,
         },
         "fresh": {
             split: {
@@ -363,15 +363,23 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[
             }
             for split, some in (("train", state.config.train), ("holdout", state.config.holdout))
         },
-        "redrawn": gain
-        and {
-            "before": {**asdict(gain.before), "cases": gain.cases},
-            "after": {**asdict(gain.after), "cases": gain.cases},
-            "gain": round(gain.mean, 4),
-            "interval": [round(gain.low, 4), round(gain.high, 4)],
-        },
-        "steadier": steadier and steadier.numbers(),
+        "redrawn": _gain(paired_counts(state.fresh, new, base, cases, check)),
         "fresh_p": p_better(state.fresh, new, base, cases, check),
+    }
+
+
+def _gain(counts: Sequence[tuple[Count, Count]]) -> dict[str, Any] | None:
+    """The gain in a case's pass rate with its 95 % interval, on trials run again with both."""
+    from regauge.stats import rate_difference
+
+    gain = rate_difference(*sides_of(counts)) if counts else None
+    if gain is None:
+        return None
+    return {
+        "before": _add_up(before for before, _ in counts),
+        "after": _add_up(after for _, after in counts),
+        "gain": round(gain.value, 4),
+        "interval": [round(gain.low, 4), round(gain.high, 4)],
     }
 
 

@@ -73,10 +73,6 @@ def describe_feedback(feedback: Feedback) -> str:
     return f"{counts_text or 'nothing that can be used'}; left out: {', '.join(feedback.left_out)}"
 
 
-# An order is a sentence or two; longer ones are not searched for.
-_WRAPPED_MAX: Final = 4
-
-
 def is_injection(text: str) -> bool:
     """Return whether a text gives orders to the model, as an injection does.
 
@@ -89,44 +85,6 @@ def is_injection(text: str) -> bool:
     return any(_RE.takeover.search(version) is not None for version in (text, close))
 
 
-def injection_lines(lines: Sequence[str]) -> frozenset[int]:
-    """The numbers of the lines that give orders, alone or with the next ones.
-
-    >>> sorted(injection_lines(["Fine.", "Ignore", "all previous", "instructions", "", "- So."]))
-    [1, 2, 3]
-    """
-    numbers = {number for number, line in enumerate(lines) if is_injection(line)}
-    for first in range(len(lines)):
-        for end in range(first + 2, min(first + _WRAPPED_MAX, len(lines)) + 1):
-            span = range(first, end)
-            if _RE.list_item.match(lines[end - 1]) or numbers & {*span}:
-                break
-            if is_injection(" ".join(lines[number].strip() for number in span)):
-                numbers |= {n for n in span if not _without(lines, span, n)}
-                numbers |= _rest(lines, end)
-                break
-    return frozenset(numbers)
-
-
-def _rest(lines: Sequence[str], end: int) -> set[int]:
-    """The lines that continue the sentence of the line before."""
-    hidden_lines: set[int] = set()
-    while (
-        end < len(lines)
-        and not _RE.list_item.match(lines[end])
-        and not _RE.ended.search(lines[end - 1])
-    ):
-        hidden_lines.add(end)
-        end += 1
-    return hidden_lines
-
-
-def _without(lines: Sequence[str], numbers: range, left_out: int) -> bool:
-    """Return whether lines are still an order without their first or last one."""
-    rest = [lines[number].strip() for number in numbers if number != left_out]
-    return left_out in {numbers[0], numbers[-1]} and is_injection(" ".join(rest))
-
-
 # About 100 words of a remark or an output: 20 of them fit into a request.
 _CHARS_MAX: Final = 600
 
@@ -134,21 +92,22 @@ _CHARS_MAX: Final = 600
 def extract_own_words(text: str) -> tuple[str, Counter[str]]:
     """A user's own text, and the amount left out by kind.
 
-    Hidden HTML comments, quoted lines and orders to the model are left out.
+    Hidden HTML comments and quoted lines are left out, and a text with an order to the model as a
+    whole.
     """
     visible, hidden = _RE.hidden.subn("", text)
     lines = [line.rstrip() for line in _RE.invisible.sub("", visible).split("\n")]
     unquoted = [line for line in lines if not line.lstrip().startswith(">")]
-    orders = injection_lines(unquoted)
-    remaining = [line for number, line in enumerate(unquoted) if number not in orders]
+    own_words = "\n".join(unquoted).strip()
+    is_order = is_injection(own_words) or is_injection(" ".join(own_words.split()))
     left_out = Counter(
         {
-            "line in another's name": len(orders),
+            "remark in another's name": +is_order,
             "quoted line": len(lines) - len(unquoted),
             "hidden comment": hidden,
         }
     )
-    return shorten("\n".join(remaining).strip()), left_out
+    return "" if is_order else shorten(own_words), left_out
 
 
 def shorten(text: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import PromptError, ProviderError, UsageError
+from regauge.errors import ProviderError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
@@ -18,7 +18,6 @@ from regauge.prompts import (
     content_errors,
     fix_messages,
     parse_prompt,
-    replaceable_errors,
 )
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
@@ -39,7 +38,7 @@ from regauge.refine.loop._plan import (
     goals_digest,
 )
 from regauge.refine.loop._state import Accepted, Interrupted, LoopConfig, MoreCalls, Release
-from regauge.refine.proposers._protocol import ProbingProposer, ProposerContext, load_proposers
+from regauge.refine.proposers._protocol import ProposerContext, load_proposers
 from regauge.refine.runs import (
     TrailError,
     TrailFile,
@@ -201,9 +200,6 @@ def loop_config(
     judging: Mapping[str, float] | None = None,
 ) -> LoopConfig:
     """The configuration of a run."""
-    mark_errors = replaceable_errors(subject.prompt)
-    if mark_errors:
-        raise PromptError(mark_errors)
     base = subject.text
     by_split = {
         split: tuple(name for name, member in subject.members.items() if member.case.split == split)
@@ -230,7 +226,6 @@ def loop_config(
         policy.guard,
         frozen=options.frozen,
         released=subject.released_texts,
-        replaceable=subject.prompt.replaceable,
         feedback=[evidence.text for evidence in subject.feedback.evidence],
     )
 
@@ -390,9 +385,6 @@ def run_inputs(
         **({"goals": goals} if config.goals else {}),
         "options": options.to_json(),
         "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(config.critics))),
-        "replaceable": [
-            [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
-        ],
         "feedback": TypeAdapter(Feedback).dump_python(subject.feedback, mode="json"),
         "releases": TypeAdapter(tuple[Release, ...]).dump_python(subject.releases, mode="json"),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),
@@ -502,20 +494,11 @@ class Refinement:
         self.subject = replace(self.subject, feedback=feedback_or_none)
         judging, self._call_usd = expected_trial(evals, self.subject)
         config = loop_config(self.subject, options, critics=critics, judging=judging)
-        may_call_model = not options.removals and evals.options.record != "none"
-        remote = endpoint_of(evals.project.settings, self.refiner.provider) is not None
-        probing = [
-            name
-            for name, proposer in self._proposers.items()
-            if isinstance(proposer, ProbingProposer)
-        ]
         self._ledger = HoldoutLedger(evals.project, self.subject.prompt.name, config.holdout)
         self.config: LoopConfig = replace(
             config,
             holdout_looks_before=self._ledger.read(),
             goals=resolve_goals(options.goals, self.subject, evals.project),
-            # A model in this process needs no probe: nothing between it and its responses can fail.
-            probe_proposer=probing[0] if probing and remote and may_call_model else "",
         )
         self.memory = Memory()
         if use_attempts:
@@ -534,7 +517,7 @@ class Refinement:
         return RunEstimate(
             train=len(config.train),
             holdout=len(config.holdout),
-            first_look_calls=cost_of_trials(config, first_look) + bool(config.probe_proposer),
+            first_look_calls=cost_of_trials(config, first_look),
             least_calls=floor_calls(config),
             one_repair_calls=enough_calls(config),
             calls_max=config.policy.limits.calls,
@@ -635,19 +618,15 @@ class Refinement:
         """The state that a trail leads to, with every decision made again."""
         began = events[0].body
         self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))
-        policy, probe_proposer = self.config.policy, self.config.probe_proposer
+        policy = self.config.policy
         if self.options.calls is None:  # the calls of a verdict were estimated at the start
             limits = replace(policy.limits, calls=int(began["calls_max"]))
             policy = replace(policy, limits=limits)
-        if len(events) > 1:
-            first = events[1].body.get("observation", {})
-            probe_proposer = str(first["proposer"]) if first.get("kind") == "ProbeResult" else ""
         self.config = replace(
             self.config,
             holdout_looks_before=frozenset(map(str, began.get("holdout_looks", ()))),
             judging=dict(began.get("judging", {})),
             policy=policy,
-            probe_proposer=probe_proposer,
         )
         changed = changed_inputs(began, self._about())
         if changed:

@@ -44,7 +44,6 @@ from regauge.refine.loop._plan import calls_left, floor_calls, model_calls_left,
 from regauge.refine.loop._state import (
     CritiqueResult,
     Interrupted,
-    ProbeResult,
     ProposalResult,
     RevisionDecision,
     Spending,
@@ -54,7 +53,6 @@ from regauge.refine.loop._state import (
 from regauge.refine.proposers._model import (
     ProposerCalls,
     object_in,
-    probe_proposer,
     request_critique,
     request_edits,
 )
@@ -66,6 +64,7 @@ from regauge.refine.subject import (
     public_texts,
 )
 from regauge.runner import CaseRequest, PlannedCase, PlannedTrial
+from regauge.statements import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -356,7 +355,6 @@ def problem_of(
         critique=state.critique,
         released=tuple(released),
         examples=tuple(examples),
-        replaceable=state.config.guard.open_sections(state.text),
         feedback=_bearing_on(mode, feedback),
         cycle=state.cycle,
         model_calls=model_calls_left(state),
@@ -424,23 +422,16 @@ def _neighbours(
     passing: Sequence[str], failing: Sequence[str], cases: Mapping[str, GoldenCase]
 ) -> list[str]:
     """Passing cases, the most similar to a failing one first."""
-
-    def words(case: str) -> frozenset[str]:
-        values = cases[case].inputs.values()
-        return frozenset(re.findall(r"\w+", " ".join(map(input_text, values)).casefold()))
-
-    fails = [words(case) for case in failing]
+    words = {
+        case: content_words(" ".join(map(input_text, cases[case].inputs.values())))
+        for case in (*passing, *failing)
+    }
 
     def likeness(case: str) -> float:
-        case_words = words(case)
-        return max(
-            (
-                len(case_words & words) / len(case_words | words)
-                for words in fails
-                if case_words | words
-            ),
-            default=0.0,
+        shared = (
+            len(words[case] & words[o]) / max(1, len(words[case] | words[o])) for o in failing
         )
+        return max(shared, default=0.0)
 
     return sorted(passing, key=likeness, reverse=True)
 
@@ -713,14 +704,12 @@ class EvalWorkbench:
 
     async def call_proposer(
         self, state: LoopState, action: CallProposer
-    ) -> ProbeResult | CritiqueResult | ProposalResult | Interrupted:
+    ) -> CritiqueResult | ProposalResult | Interrupted:
         """Call a proposer; edits that would break the prompt's file are rejected here."""
         proposer = self.proposers[action.proposer]
         calls = ProposerCalls(self._complete, model_calls_left(state), self._forget)
         try:
             match action.kind:
-                case "probe":
-                    return await probe_proposer(proposer, calls)
                 case "critique":
                     return await request_critique(proposer, self._problem(state, action), calls)
                 case "edits":

@@ -46,16 +46,12 @@ if TYPE_CHECKING:
     from regauge.stats._permutation import (
         AUDIT_STEPS as AUDIT_STEPS,
         FULL_AUDIT as FULL_AUDIT,
-        Arms as Arms,
         AuditStep as AuditStep,
         audit_p_value as audit_p_value,
         expected_failures as expected_failures,
         failure_weight as failure_weight,
         score_p_value as score_p_value,
-        steadier_p_value as steadier_p_value,
         suite_p_value as suite_p_value,
-        variance_fall as variance_fall,
-        verdict_variance as verdict_variance,
     )
     from regauge.stats._policy import (
         FIRST_TRIALS_MAX as FIRST_TRIALS_MAX,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import comb, lcm, sqrt
-from statistics import NormalDist
+from math import comb
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,7 +13,6 @@ import numpy as np
 from regauge.stats._intervals import (
     FloatArray,
     IntArray,
-    Interval,
     count_array,
     tallies,
     two_sides,
@@ -23,7 +20,7 @@ from regauge.stats._intervals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
@@ -254,162 +251,6 @@ def _scores(values: ArrayLike) -> FloatArray:
     if scores.ndim != 1 or not np.all((scores >= 0) & (scores <= 1)):
         raise ValueError(f"scores of a case must be a list of numbers from 0 to 1, not {values!r}")
     return scores
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arms:
-    """The passes of one case among the base's and the candidate's trials."""
-
-    base_passes: int
-    base_trials: int
-    passes: int
-    trials: int
-
-    def __post_init__(self) -> None:
-        for passes, trials in (
-            (self.base_passes, self.base_trials),
-            (self.passes, self.trials),
-        ):
-            if not 0 <= passes <= trials:
-                raise ValueError(f"{passes} of {trials} trials cannot have passed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VarianceFall:
-    """The mean fall in the variance of a case's verdicts under the candidate.
-
-    Attributes:
-        base: The mean variance under the base.
-        candidate: The mean variance under the candidate.
-        interval: The interval of `base - candidate`; above 0 the candidate is steadier.
-        cases: The number of cases with at least two trials under both.
-    """
-
-    base: float
-    candidate: float
-    interval: Interval
-    cases: int
-
-
-def verdict_variance(passes: int, trials: int) -> float:
-    """The unbiased estimate of p (1 - p), the variance of a verdict that passes at the rate p.
-
-    It is the sample variance of zeros and ones: half the share of trial pairs with different
-    verdicts; 0 without a pair.
-
-    >>> verdict_variance(3, 4)
-    0.25
-    """
-    return passes * (trials - passes) / _pairs(trials) if trials > 1 else 0.0
-
-
-def steadier_p_value(cases: Sequence[Arms]) -> float:
-    """The exact one-sided p-value that verdicts vary no less under the candidate.
-
-    The statistic is the sum over cases of the fall of `verdict_variance`. With an unchanged
-    prompt all trials of a case are exchangeable, so the candidate's passes are hypergeometric in
-    each case. The sum's distribution is their convolution. The permutation test (Pitman, JRSS
-    Supplement 1937) permutes within cases only, so cases may differ in any way.
-
-    The direction of verdicts does not matter: a case that always fails is steady, too.
-
-    >>> round(steadier_p_value([Arms(base_passes=4, base_trials=8, passes=8, trials=8)] * 2), 4)
-    0.0015
-
-    Returns:
-        Between 0 and 1; 1 if no case has two trials under both.
-    """
-    open_cases = [
-        case for case in _select_measured(cases) if 0 < _pooled_passes(case) < _pooled_trials(case)
-    ]
-    # Whole numbers keep equal sums equal.
-    unit = lcm(*(_pairs(n) for case in open_cases for n in (case.base_trials, case.trials)))
-    observed_fall = sum(_fall(case, unit) for case in open_cases)
-    arrangements = {0: 1}
-    for case in open_cases:
-        after: defaultdict[int, int] = defaultdict(int)
-        for fall, ways in _falls(case, unit):
-            for total, before in arrangements.items():
-                after[total + fall] += before * ways
-        arrangements = after
-    as_steady = sum(ways for total, ways in arrangements.items() if total >= observed_fall)
-    return as_steady / sum(arrangements.values())
-
-
-def variance_fall(cases: Sequence[Arms], *, confidence: float = 0.95) -> VarianceFall | None:
-    """The mean fall in variance under the candidate, with an interval.
-
-    The sample variance of k draws has the variance (m - v^2 (k - 3)/(k - 1))/k, with the second
-    and fourth central moments v and m: for verdicts p (1 - p) and v (1 - 3 v). (Mood, Graybill &
-    Boes, "Introduction to the theory of statistics", 1974, chapter VI.) For p a pass and a fail
-    are added to the counts: few equal verdicts are not certain (Agresti & Caffo, American
-    Statistician 2000). The sum over cases and both sides is taken as normal. The cases
-    are fixed; their trials are a sample.
-
-    Args:
-        cases: Cases with fewer than two trials under either side are ignored.
-        confidence: Above 0 and below 1.
-
-    Returns:
-        None without a case that counts.
-    """
-    measured = [*_select_measured(cases)]
-    if not measured:
-        return None
-    number = len(measured)
-    base = sum(verdict_variance(case.base_passes, case.base_trials) for case in measured) / number
-    candidate = sum(verdict_variance(case.passes, case.trials) for case in measured) / number
-    error = sum(
-        _error(case.base_passes, case.base_trials) + _error(case.passes, case.trials)
-        for case in measured
-    )
-    half = NormalDist().inv_cdf(0.5 + confidence / 2) * sqrt(error) / number
-    fall = base - candidate
-    return VarianceFall(
-        base=base,
-        candidate=candidate,
-        interval=Interval(low=fall - half, high=fall + half),
-        cases=number,
-    )
-
-
-def _error(passes: int, trials: int) -> float:
-    """The variance of `verdict_variance`."""
-    rate = (passes + 1) / (trials + 2)
-    variance = rate * (1 - rate)
-    return variance * (1 - variance * (4 * trials - 6) / (trials - 1)) / trials
-
-
-def _select_measured(cases: Sequence[Arms]) -> Iterator[Arms]:
-    return (case for case in cases if min(case.base_trials, case.trials) > 1)
-
-
-def _pooled_passes(case: Arms) -> int:
-    return case.base_passes + case.passes
-
-
-def _pooled_trials(case: Arms) -> int:
-    return case.base_trials + case.trials
-
-
-def _pairs(trials: int) -> int:
-    return trials * (trials - 1)
-
-
-def _fall(case: Arms, unit: int) -> int:
-    """The fall of the variance, in parts of a unit."""
-    base = case.base_passes * (case.base_trials - case.base_passes)
-    candidate = case.passes * (case.trials - case.passes)
-    return base * (unit // _pairs(case.base_trials)) - candidate * (unit // _pairs(case.trials))
-
-
-def _falls(case: Arms, unit: int) -> Iterator[tuple[int, int]]:
-    """Yield the possible falls for the pooled verdicts, with their frequencies."""
-    pooled = _pooled_passes(case)
-    for passes in range(max(0, pooled - case.base_trials), min(pooled, case.trials) + 1):
-        dealt = replace(case, base_passes=pooled - passes, passes=passes)
-        ways = comb(pooled, passes) * comb(_pooled_trials(case) - pooled, case.trials - passes)
-        yield _fall(dealt, unit), ways
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from regauge.cli.refine import command
 from regauge.errors import PromptError
-from regauge.refine.attempts import EditResultTable, edit_results
+from regauge.refine.attempts import edit_results
 from regauge.refine.loop._state import RevisionDecision, Spending
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
@@ -52,22 +52,6 @@ def test_an_edit_that_breaks_another_check_is_refuted():
     assert fates(here)["- Answer in jason."] == "refuted"
 
 
-def test_a_table_counts_every_fate_of_every_kind():
-    entries = [
-        {"ops": "insert", "result": "kept"},
-        {"ops": "insert", "result": "guarded"},
-        {"ops": "delete", "result": "refuted"},
-        {"ops": "delete", "result": "of another version"},
-        {"result": "kept"},
-    ]
-    table = EditResultTable.from_entries(entries, "ops")
-
-    assert table.counts == {"delete": {"refuted": 1}, "insert": {"kept": 1, "guarded": 1}}
-    assert table.results == ("kept", "refuted", "guarded")
-    assert table.share_kept("insert") == 1
-    assert table.share_kept("nothing") is None
-
-
 def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
     (tmp_path / "prompts").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -87,14 +71,7 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
         "3 edits of 2 runs\n\nstrategy  kept  refuted\nadd-rule     2        1\n"
     )
     document = json.loads(CliRunner().invoke(command, ["stats", "p", "--json"]).output)
-    assert document["proposer"] == {
-        "rules": {
-            "kept": 2,
-            "refuted": 1,
-            "measured": 3,
-            "share_kept": 0.6667,
-        }
-    }
+    assert document["proposer"] == {"rules": {"kept": 2, "refuted": 1}}
     with pytest.raises(PromptError, match="there is no prompt 'q'"):
         CliRunner().invoke(command, ["stats", "q"], catch_exceptions=False)
     (tmp_path / "prompts/q.prompt.yml").write_text("messages: []\n")

@@ -77,4 +77,4 @@ def test_the_last_look_is_taken_and_what_it_refuses_is_not_proposed():
     assert state.stop.reason == "holdout-looks"
     assert not state.stop.proposal
     assert here.events.count("suite-reject") == 1
-    assert here.events.count("bisected") == 1, "it cannot be asked which of them it is"
+    assert here.events.count("fewer") == 1, "it cannot be asked which of them it is"

@@ -119,7 +119,7 @@ def test_held_out_cases_that_are_nearly_worn_out_are_named():
     assert "split_salt" not in said(5)
 
 
-def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
+def test_the_spread_of_verdicts_before_and_after_is_stated():
     sigma = {"outputs": 1.0, "verdicts": 0.8, "cases": 4, "sigma": 0.31}
     none = {"passed": 0, "trials": 0, "cases": 0}
     change = {
@@ -135,15 +135,6 @@ def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
         "fresh_p": 0.002,
         "chosen_by": {"p": 0.001},
         "calls": 32,
-        "steadier": {
-            "cases": 3,
-            "sigma_before": 0.48,
-            "sigma_after": 0.1,
-            "fall": 0.22,
-            "low": 0.11,
-            "high": 0.33,
-            "steadier_p": 0.0004,
-        },
     }
     said = markdown_of(
         {
@@ -153,17 +144,7 @@ def test_how_much_steadier_verdicts_are_stands_with_the_evidence():
             "variance": {"before": sigma, "after": {**sigma, "sigma": 0.05}},
         }
     )
-    assert (
-        "`json` is steadier: the standard deviation of a case's verdict was 0.48 and is 0.10"
-        in said
-    )
-    assert "the variance fell by 0.22 (95 % interval 0.11 to 0.33), p = 0.0004" in said
     assert "a case's verdict is 0.31 before and 0.05 after, over all checks" in said
-
-
-def test_edits_that_were_set_aside_are_named():
-    said = markdown_of({**NOTHING, "set_aside": ["add-rule for json: not verified"]})
-    assert "## Not verified\n\n- add-rule for json: not verified\n\nThe gate rejected them" in said
 
 
 def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():

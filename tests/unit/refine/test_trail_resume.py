@@ -140,7 +140,7 @@ def test_every_decision_stands_in_the_trail_with_its_numbers(written):
     decisions = [d for event in events[1:] for d in event["body"]["decisions"]]
 
     confirmed = next(d for d in decisions if d["event"] == "confirmed")
-    assert set(confirmed["numbers"]) == {"p", "bound", "effect", "look"}
+    assert set(confirmed["numbers"]) == {"p", "bound", "look"}
     assert {d["event"] for d in decisions} >= {
         "diagnosed", "screened", "confirmed", "suite-accept", "rolled-back", "accepted", "stopped",
     }  # fmt: skip

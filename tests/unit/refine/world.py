@@ -16,7 +16,6 @@ from regauge.refine.loop._state import (
     CritiqueResult,
     Interrupted,
     LoopConfig,
-    ProbeResult,
     ProposalResult,
     RevisionDecision,
     Spending,
@@ -122,10 +121,7 @@ class World:
 
     async def call_proposer(
         self, state: LoopState, action: CallProposer
-    ) -> ProbeResult | CritiqueResult | ProposalResult:
-        if action.kind == "probe":
-            spending = Spending(model_calls=1)
-            return ProbeResult(proposer=action.proposer, error=self.cannot_read, spending=spending)
+    ) -> CritiqueResult | ProposalResult:
         if action.kind == "critique":
             return self.critique(state)
         calls = action.proposer != "rules"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from regauge import stats
-from regauge.stats import AnchorPolicy, Arms, CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
+from regauge.stats import AnchorPolicy, CasePolicy, CriticalPolicy, NetPolicy, SuitePolicy
 from tests.transcripts import assert_as_written
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def of_counts() -> Iterator[str]:
                 f" {shown(stats.clopper_pearson(passes, trials))}; 80 %"
                 f" {shown(stats.clopper_pearson(passes, trials, confidence=0.8))}; flaky"
                 f" {shown(stats.flaky_probability(passes, trials))}, between 20 and 70 %"
-                f" {shown(stats.flaky_probability(passes, trials, low=0.2, high=0.7))}; variance"
-                f" {shown(stats.verdict_variance(passes, trials))}; rule of three"
+                f" {shown(stats.flaky_probability(passes, trials, low=0.2, high=0.7))}; rule of three"
                 f" {shown(stats.rule_of_three(trials))}"
             )
         bounds = [stats.failures_needed(passes, trials, log_bound=bound) for bound in (1, 4, 8)]
@@ -95,13 +94,6 @@ def of_suites() -> Iterator[str]:
             yield f"{name}: {direction} {shown(float(p_value))}, equal {shown(float(equal))}"
         yield f"{name}: difference {shown(stats.rate_difference(s, m, k, r))}"
         yield f"{name}: at 80 % {shown(stats.rate_difference(s, m, k, r, confidence=0.8))}"
-        arms = [
-            Arms(base_passes=a, base_trials=b, passes=c, trials=d)
-            for a, b, c, d in zip(s, m, k, r, strict=True)
-        ]
-        yield f"{name}: steadier {shown(stats.steadier_p_value(arms))}"
-        yield f"{name}: fall {shown(stats.variance_fall(arms))}"
-        yield f"{name}: fall at 80 % {shown(stats.variance_fall(arms, confidence=0.8))}"
 
 
 def of_audits() -> Iterator[str]:

@@ -14,8 +14,6 @@ from regauge.refine.attempts import Attempt
 from regauge.refine.edits import (
     Edit,
     EditError,
-    Insert,
-    ReplaceSection,
     apply,
     changed_statements,
     comparisons,
@@ -27,9 +25,7 @@ from regauge.refine.edits import (
     renumber_text,
     restates,
     rule_edit,
-    rule_places,
     units_of,
-    with_rule,
     without_losses,
 )
 from regauge.refine.loop._plan import current_count, screen_count
@@ -52,10 +48,10 @@ _WHY = "where a rule is, and what may speak against it, decide how it is followe
 _RISE_MIN = 0.15
 # Each costs a screening of `screen_cases` calls.
 _CANDIDATES_MAX = 5
+# Each costs a screening, too; older ones follow where these do not help.
+_RELEASES_MAX = 3
 # At least this many candidates are complete proposals, if there are any.
 _WHOLE_MIN = 2
-# The number of changes that a section counts as: it follows all edits of statements.
-_SECTION = 10
 
 
 def candidates_of(
@@ -71,7 +67,7 @@ def candidates_of(
     has_guarded = False
     for shape, (edit, after) in pool.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
-        objection = refusal or state.config.guard.objection(edit, state.text, after)
+        objection = refusal or state.config.guard.objection(state.text, after)
         if objection:
             state = refuse(state, edit, objection)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
@@ -84,11 +80,10 @@ def candidates_of(
             continue
         relevance = _relevance(state, edit, after)
         suspicion = state.config.guard.suspicion(state.text, after)
-        is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
             bool(suspicion),
-            _SECTION if is_section else len(units_of(state.text, after)),
+            len(units_of(state.text, after)),
             count_lost_words(state.text, after),
             -relevance,
         )
@@ -131,19 +126,48 @@ def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
     return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
 
 
-def smaller_edits(state: LoopState, candidate: Candidate) -> list[Candidate]:
-    """A candidate without each of its changes, as far as no guard rejects the rest."""
-    edit = candidate.edit
-    if not edit.ops or isinstance(edit.ops[0], ReplaceSection):
-        return []
-    smaller: list[Candidate] = []
-    for text in reductions(state.text, candidate.text):
-        rest, guard = edit_between(edit, state.text, text), state.config.guard
-        refusal = state.memory.refuses(state.mode.key, state.text, text)
-        if not refusal and not guard.objection(rest, state.text, text):
+RESTORE = "restore"
+"""The strategy of an edit that restores the text of a release."""
+
+
+def releases_to_try(state: LoopState) -> tuple[Candidate, ...]:
+    """The newest releases that no run rejected, unless an accepted edit would be undone."""
+    accepted = [edit.edit.strategy for edit in state.accepted]
+    if "rules" not in state.config.proposers or any(name != RESTORE for name in accepted):
+        return ()
+    # Parts of a release that a user rejected may be accepted.
+    passed = {"accepted", "rejected-by-person"}
+    done = {attempt.after for attempt in state.memory.attempts if attempt.result not in passed}
+    done |= {state.text.shape, *state.memory.incumbents}
+    candidates: dict[str, Candidate] = {}
+    for release in state.config.releases:
+        if release.text.shape not in done:
+            reason = f"{release.name} has this text, and {state.mode.check} passes with it"
+            edit = rule_edit(state.text, release.text, RESTORE, reason)
+            candidate = Candidate(edit=edit, text=release.text, release=release)
+            candidates.setdefault(release.text.shape, candidate)
+    return tuple(candidates.values())[:_RELEASES_MAX]
+
+
+def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]:
+    """A candidate without some of its changes that was not tried, as far as no guard rejects it.
+
+    Half of the changes are left out first, then a quarter, and so on to single ones. The rest may
+    have no further errors. Guards have nothing against parts of a release.
+    """
+    tried_shapes = {other.text.shape for other in state.candidates}
+    guard, errors_in, suspicion = state.config.guard, state.config.errors_in, ""
+    keep_blocks = candidate.release is not None
+    for text in reductions(state.text, candidate.text, keep_blocks=keep_blocks):
+        if text.shape in tried_shapes or len(errors_in(text)) > len(errors_in(candidate.text)):
+            continue
+        if not candidate.release:
+            refused = state.memory.refuses(state.mode.key, state.text, text)
+            if refused or guard.objection(state.text, text):
+                continue
             suspicion = guard.suspicion(state.text, text)
-            smaller.append(Candidate(edit=rest, text=text, suspicion=suspicion, is_smaller=True))
-    return smaller
+        edit = edit_between(candidate.edit, state.text, text)
+        yield replace(candidate, edit=edit, text=text, suspicion=suspicion, is_smaller=True)
 
 
 def _pool(
@@ -162,49 +186,32 @@ def _pool(
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
-        if isinstance(edit.ops[0], ReplaceSection):
-            wholes.append((edit, literal))
-            continue
         # What is lost or laid out anew next to other changes has no reason of its own.
         after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
             pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
-    for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
+    for edit, after in wholes:
         pool.setdefault(after.shape, (edit, after))
     for edit, after in list(pool.values()):
-        if _relevance(state, edit, after):
-            for variant, variant_text in _elsewhere(state.text, edit, after):
-                pool.setdefault(variant_text.shape, (variant, variant_text))
+        for variant, variant_text in _corrections(state.text, edit, after):
+            pool.setdefault(variant_text.shape, (variant, variant_text))
     return pool, {after.shape for _, after in wholes}, state
 
 
-def _elsewhere(
+def _corrections(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
-    """An edit that adds one statement, with it instead of one that it restates, or elsewhere.
-
-    The other places are the ends of other sections.
-    """
-    changes = [
-        (n, c) for n, comparison in enumerate(comparisons(text, after)) for c in comparison.changes
-    ]
-    if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
+    """An edit that adds one statement, with it instead of one that it restates."""
+    changes = [change for comparison in comparisons(text, after) for change in comparison.changes]
+    if len(changes) != 1 or changes[0].kind != "added" or len(edit.ops) != 1:
         return
-    index, change = changes[0]
-    tree = after.trees[index]
-    if change.kind != "added" or change.now is None or change.now.kind != "sentence":
-        return
-    for number, old_tree in enumerate(text.trees):
-        for node in old_tree.statements:
-            if restates(tree.text_of(change.now), old_tree.text_of(node)):
-                content = put_instead(old_tree, node, tree.text_of(change.now))
-                variant = text.with_content(number, content)
+    added_text, _ = changed_statements(text, after)
+    for number, tree in enumerate(text.trees):
+        for node in tree.statements:
+            if restates(added_text, tree.text_of(node)):
+                variant = text.with_content(number, put_instead(tree, node, added_text))
                 yield edit_between(edit, text, variant), variant
-    for home in rule_places(text):
-        if (home.message, home.heading) != (index, tree.heading(change.now)):
-            variant = with_rule(text, home, tree.text_of(change.now))
-            yield edit_between(replace(edit, strategy="add-rule"), text, variant), variant
 
 
 def _relevance(state: LoopState, edit: Edit, after: PromptText) -> float:
@@ -230,14 +237,10 @@ def rule_to_follow(state: LoopState) -> str:
     check = state.mode.check
     texts = [state.config.base, *(accepted.text for accepted in state.accepted)]
     rule_texts = [
-        accepted.edit.added_text
-        if isinstance(accepted.edit.ops[0], ReplaceSection)
-        else changed_statements(before, accepted.text)[0]
+        changed_statements(before, accepted.text)[0]
         for before, accepted in zip(texts, state.accepted, strict=False)
         if accepted.mode.check == check
     ]
-    if state.accepted and rule_texts and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
-        return ""  # it was tested as a whole, so no part of it is tried alone
     criterion = state.config.checks.get(check)
     rules = ([criterion.advice] if criterion else []) + rule_texts[-1:]
     return next((rule for rule in rules if rule.strip() and find_rule(state.text, rule)), "")

@@ -1,6 +1,6 @@
 """The refinement loop without I/O: `next_action` returns an action, `advance` the next state.
 
-    (probe) -> baseline -> (release) -> (critique) -> propose -> screen -> confirm
+    baseline -> (screen releases) -> (critique) -> propose -> screen -> confirm
     confirm -> accepted? next cycle : next failure mode
     no open failure mode -> (unsteady -> propose) -> holdout -> suite -> fresh
     fresh -> (settle) -> stopped; all goals met -> (settle) -> stopped
@@ -25,7 +25,6 @@ from regauge.refine.loop._state import (
     LoopState,
     MoreCalls,
     Observation,
-    ProbeResult,
     ProposalResult,
     RevisionDecision,
     RunGate,
@@ -43,23 +42,14 @@ class IllegalTransitionError(RuntimeError):
 
 
 def begin(config: LoopConfig, memory: Memory | None = None) -> LoopState:
-    """The first state of a run; it stops at once if the budget is too small for one fix."""
-    can_probe = config.probe_proposer and config.policy.limits.model_calls
-    state = LoopState(
+    """The first state of a run."""
+    return LoopState(
         config=config,
-        phase="probe" if can_probe else "baseline",
+        phase="baseline",
         text=config.base,
         holdout_looks=config.holdout_looks_before,
         memory=(memory or Memory()).with_incumbent(config.base),
     )
-    floor = _plan.floor_calls(config)
-    if config.policy.limits.calls < floor:
-        return stop(
-            state,
-            "budget-too-small",
-            f"{config.policy.limits.calls} calls do not pay for one fix, which takes {floor}",
-        )
-    return state
 
 
 def next_action(state: LoopState) -> Action | None:
@@ -67,8 +57,6 @@ def next_action(state: LoopState) -> Action | None:
     match state.phase:
         case "stopped":
             return None
-        case "probe":
-            return CallProposer(kind="probe", proposer=state.config.probe_proposer)
         case "critique":
             return CallProposer(
                 kind="critique", proposer=state.config.proposers[state.proposer_index]
@@ -99,8 +87,6 @@ def advance(state: LoopState, observation: Observation) -> LoopState:
         return _within_limits(_add_calls(state, observation))
     state = replace(state, spending=state.spending + observation.spending)
     match state.phase, observation:
-        case "probe", ProbeResult():
-            state = _search.after_probe(state, observation)
         case "critique", CritiqueResult():
             state = _search.after_critique(state, observation)
         case "propose", ProposalResult():
@@ -154,7 +140,6 @@ _Follows: TypeAlias = "Callable[[LoopState], LoopState]"
 # The trials of a phase, and what follows them.
 _TRIALS: Mapping[Phase, tuple[_Plans, _Follows]] = {
     "baseline": (_plan.baseline, _search.after_baseline),
-    "release": (_search.release, _search.after_release),
     "unsteady": (_search.unsteady, _search.after_unsteady),
     "screen": (_plan.screen, _search.after_screen),
     "confirm": (_plan.confirm, _search.after_confirm),
@@ -176,7 +161,7 @@ class Workbench(Protocol):
 
     async def call_proposer(
         self, state: LoopState, action: CallProposer
-    ) -> ProbeResult | CritiqueResult | ProposalResult | Interrupted:
+    ) -> CritiqueResult | ProposalResult | Interrupted:
         """Call a proposer."""
         ...
 

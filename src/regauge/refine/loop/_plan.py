@@ -76,42 +76,28 @@ def screen(state: LoopState) -> Trials:
     ]
     count = _SEARCH_TRIALS if searches else state.test.screen_cases
     trials = deal_trials(cases, count)
-    candidates = searches or smaller or state.candidates
-    texts = {candidate.text.digest: candidate.text for candidate in candidates}
+    texts = {c.text.digest: c.text for c in searches or smaller or state.candidates}
     return tuple(
         plan_trials(state, text, cases, trials, check=state.mode.check) for text in texts.values()
     )
 
 
 def confirm(state: LoopState) -> Trials:
-    """All train cases at first; then the failure mode's cases and a few others, under both texts.
+    """The failure mode's cases, under both texts.
 
-    At the first look the failure mode's cases get all the trials of a look, others one: the gate
-    finds other breakage. After an accepted edit the current text has few trials, and gets them too.
-    For a flaky check, both texts get the same number of new trials. LLM judges of other checks
-    wait for the last verification.
+    At the first look, the current text gets the trials that it misses. For a flaky check, both
+    texts get the same number of new trials. LLM judges of other checks wait for the last
+    verification, and so do all other cases.
     """
     test, mode = state.test, state.mode
+    trials = test.steady_trials if mode.unsteady else test.look_trials
+    base_trials = dict.fromkeys(mode.cases, trials if mode.unsteady else 1)
+    if state.look_number == 1 and not mode.unsteady:
+        base_trials = _missing_trials(state)
     text, check = state.candidates[0].text, mode.check
-    other_cases = [case for case in state.config.train if case not in mode.cases]
-    if mode.unsteady or state.look_number == 1:
-        trials, base_trials = test.look_trials, _missing_trials(state)
-        if mode.unsteady:
-            trials = test.steady_trials
-            base_trials = dict.fromkeys(mode.cases, trials)
-        rest = other_cases if state.look_number == 1 else []
-        return (
-            plan_trials(state, text, mode.cases, trials, check=check),
-            plan_trials(state, text, rest, 1, check=check),
-            plan_trials(state, state.text, mode.cases, base_trials, check=check),
-        )
-    # Other anchors at every look, and the same ones whenever the run is repeated.
-    start = (state.look_number * test.anchors) % max(1, len(other_cases))
-    anchors = [*other_cases[start:], *other_cases[:start]][: test.anchors]
-    cases = (*mode.cases, *anchors)
     return (
-        plan_trials(state, text, cases, test.look_trials, check=check),
-        plan_trials(state, state.text, cases, 1, check=check),
+        plan_trials(state, text, mode.cases, trials, check=check),
+        plan_trials(state, state.text, mode.cases, base_trials, check=check),
     )
 
 
@@ -218,8 +204,8 @@ _RERUNS = 20
 _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
-_BEFORE_A_LOOK = frozenset({"release", "critique", "propose", "holdout", "suite"})
-_BEFORE_VERIFICATION = frozenset({"unsteady", "release", "screen", "confirm"})
+_BEFORE_A_LOOK = frozenset({"screen", "critique", "propose", "holdout", "suite"})
+_BEFORE_VERIFICATION = frozenset({"unsteady", "screen", "confirm"})
 
 
 def calls_max(state: LoopState) -> int:
@@ -263,7 +249,6 @@ def enough_calls(config: LoopConfig) -> int:
         + _search_calls(config, _missing_trials_estimate(config))
         + cost_of_trials(config, _FRESH_CALLS)
         + model
-        + bool(config.probe_proposer)
     )
 
 
@@ -277,24 +262,13 @@ def fix_calls(config: LoopConfig) -> int:
 def calls_wanted(state: LoopState) -> int:
     """The approximate further calls of a run that reached its limit of calls.
 
-    They verify the accepted edits, or finish the current phase.
+    They verify the accepted edits, or find and verify one.
     """
-    cases_done = sum(state.fresh.trials(state.text.digest, case) > 0 for case in state.config.cases)
-    suite = suite_calls(state.config) - cost_of_trials(state.config, cases_done)
-    later = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
-    match state.stopped_phase:
-        case "fresh":
-            return max(later, _calls_of(state.config, fresh(state)))
-        case "suite":
-            return suite + later
-        case "holdout":
-            return _calls_of(state.config, holdout(state)) + suite + later
-        case "confirm" if state.candidates:
-            test = _calls_of(state.config, confirm(state))
-            return test + _verification_calls(state.config) + later
-        case _:
-            missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
-            return fix_calls(state.config) + missing_calls + later
+    fresh_calls = cost_of_trials(state.config, _FRESH_CALLS) * max(1, len(state.accepted))
+    if state.accepted_edits:
+        return _verification_calls(state.config) + fresh_calls
+    missing_calls = _search_calls(state.config, _missing_trials_estimate(state.config))
+    return fix_calls(state.config) + missing_calls + fresh_calls
 
 
 def suite_calls(config: LoopConfig) -> int:
@@ -575,73 +549,41 @@ def goals_digest(config: LoopConfig) -> str:
 
 def can_settle(state: LoopState) -> bool:
     """Return whether more trials of the current text may meet an undecided goal."""
-    if settling_key(state) in state.settled_texts:
+    if state.text.digest in state.settled_texts:
         return False
     return any(plan.trials for plan in settling_trials(state))
-
-
-def settling_key(state: LoopState) -> str:
-    """The key of further trials: the text, and whether failures wait for them."""
-    return state.text.digest + ("/open" if state.open_modes and not state.accepted else "")
 
 
 def settling_trials(state: LoopState) -> Trials:
     """More trials of every case of undecided goals, within the budget.
 
     While failures wait for it, only goals that may allow them count. Goals with few trials come
-    first. Every case gets the same number, so that no result selects a trial.
+    first, and one that is out of reach gets none. Every case gets the same number, so that no
+    result selects a trial. Cases without a verdict of a goal's checks add no evidence, so they are
+    left out.
     """
-    aside = 0 if state.accepted else fix_calls(state.config)
-    room = trials_for(state.config, calls_left(state) - aside)
-    waiting = () if state.accepted else state.open_modes
-
-    def may_allow(progress: GoalProgress) -> bool:
-        """Return whether a goal covers failures, and passes often enough to be met with them."""
-        often = progress.count.trials and progress.count.rate > progress.goal.pass_rate
-        return bool(often) and any(_covers(progress.goal, mode) for mode in waiting)
-
-    plans = [
-        _missing_goal_trials(state, progress)
-        for progress in measure_goals(state, with_revision=bool(state.accepted))
-        if progress.status == "undecided" and (not waiting or may_allow(progress))
-    ]
-    planned_trials: dict[str, int] = {}
-    for plan in sorted(plans, key=lambda plan: sum(plan.values())):
-        combined = {
-            case: max(planned_trials.get(case, 0), plan.get(case, 0))
-            for case in {**planned_trials, **plan}
-        }
-        if sum(combined.values()) <= room:
-            planned_trials = combined
     text, tally = state.text, state.fresh if state.accepted else state.tally
-    return (number_trials(text, planned_trials, lambda case: tally.next_trial(text.digest, case)),)
-
-
-def _missing_goal_trials(state: LoopState, progress: GoalProgress) -> dict[str, int]:
-    """The further trials of each case of a goal; none if it is out of reach.
-
-    Cases without a verdict of its checks add no evidence, so they are left out.
-    """
-    text, tally = state.text.digest, state.fresh if state.accepted else state.tally
-    goal = progress.goal
-    untested = [case for case in goal.cases if not tally.trials(text, case)]
-    tested = len(goal.cases) - len(untested)
-    spoken_of = progress.cases / tested if tested else 1.0
-    case_count = progress.cases + round(len(untested) * spoken_of)
-    if least_trials(goal.pass_rate) > _TRIALS_OF_A_CASE * case_count:
-        return {}
-    trials_per_case = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(progress) // case_count))
-    # The gate compares with as many trials of held-out cases.
-    least = 0 if state.accepted else state.test.baseline_trials
-    silent = {
-        case
-        for case in goal.cases
-        if case not in untested and not passed_all(goal.checks, tally.outcomes(text, case)).trials
-    }
-    trials_by_case = {case: trials_per_case for case in goal.cases if case not in silent}
-    for case in trials_by_case.keys() & {*state.config.holdout}:
-        trials_by_case[case] = max(trials_per_case, least)
-    return {case: max(0, n - tally.trials(text, case)) for case, n in trials_by_case.items()}
+    waiting = () if state.accepted else state.open_modes
+    aside = fix_calls(state.config) if waiting else 0
+    room = trials_for(state.config, calls_left(state) - aside)
+    undecided = [
+        progress
+        for progress in measure_goals(state, with_revision=bool(state.accepted))
+        if progress.status == "undecided"
+        and (not waiting or any(_covers(progress.goal, mode) for mode in waiting))
+    ]
+    trials_by_case: dict[str, int] = {}
+    for progress in sorted(undecided, key=trials_to_settle):
+        goal = progress.goal
+        outcomes = {case: tally.outcomes(text.digest, case) for case in goal.cases}
+        cases = [c for c, o in outcomes.items() if not o or passed_all(goal.checks, o).trials]
+        if least_trials(goal.pass_rate) > _TRIALS_OF_A_CASE * len(cases):
+            continue
+        per_case = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(progress) // len(cases)))
+        missing = {c: max(trials_by_case.get(c, 0), per_case - len(outcomes[c])) for c in cases}
+        if sum({**trials_by_case, **missing}.values()) <= room:
+            trials_by_case |= missing
+    return (number_trials(text, trials_by_case, lambda case: tally.next_trial(text.digest, case)),)
 
 
 def _while_searching(state: LoopState, goal: Goal) -> GoalProgress:
@@ -665,85 +607,57 @@ def _covers(goal: Goal, mode: FailureMode) -> bool:
 
 # Checks that pass less often than this show a prompt that is broken, not one that is noisy.
 _NOISY_FROM = 0.5
-# A gain is named in steps of a twentieth; one check seldom has more cases than these.
-_STEPS = 20
+# One check seldom has more cases than these.
 _CASES_MAX = 200
-
-
-def can_confirm(state: LoopState, mode: FailureMode) -> bool:
-    """Return whether an edit that makes the check as good as other ones would be confirmed."""
-    return _p_at(state, mode, _ceiling(state, mode)) <= _bound(state.config)
-
-
-def underpowered_text(state: LoopState, mode: FailureMode) -> str:
-    """The message about an edit that cannot be confirmed, with its fix."""
-    now = 1 - mode.failures / mode.trials
-    best = _ceiling(state, mode)
-    # None where not even a perfect edit would be confirmed.
-    gains = ((1 - now) * step / _STEPS for step in range(1, _STEPS + 1))
-    bound = _bound(state.config)
-    least = next((g for g in gains if _p_at(state, mode, now + g) <= bound), None)
-    gain = f"at least {100 * least:.0f} points" if least is not None else "more than there are"
-    case_count = _cases_needed(state, mode, best)
-    help_ = f"about {case_count} train cases with this check" if case_count else "a steadier check"
-    return (
-        f"{mode.check} passes {100 * now:.0f} % of trials and at best about {100 * best:.0f} %;"
-        f" with {plural(len(mode.cases), 'train case')} no edit that gains"
-        f" {100 * max(0.0, best - now):.0f} points can be confirmed, it takes {gain};"
-        f" {help_} would do"
-    )
-
-
-def _bound(config: LoopConfig) -> float:
-    """The p-value that the first edit has to reach at one look."""
-    test = config.policy.test
-    return test.alpha * 6 / math.pi**2 / test.looks_max
 
 
 def _ceiling(state: LoopState, mode: FailureMode) -> float:
     """The best pass rate to expect of a check: that of the better half of the others."""
-    digest = state.text.digest
-    rates = [
-        count.rate
-        for name in state.tally.checks(digest, state.config.train)
-        if name != mode.check
-        and (count := state.tally.count_over(digest, state.config.train, name)).trials
-    ]
-    better = sorted(rates)[len(rates) // 2 :]
-    best = fmean(better) if better else 1.0
+    digest, train = state.text.digest, state.config.train
+    names = [name for name in state.tally.checks(digest, train) if name != mode.check]
+    rates = sorted(state.tally.count_over(digest, train, name).rate for name in names)
+    best = fmean(rates[len(rates) // 2 :] or [1.0])
     now = 1 - mode.failures / mode.trials
     return best if len(rates) > 1 and best >= _NOISY_FROM and now < best else 1.0
 
 
-def _p_at(state: LoopState, mode: FailureMode, rate: float, times: float = 1.0) -> float:
-    """The p-value at the last look of an edit with this pass rate."""
+def can_confirm(state: LoopState, mode: FailureMode, times: float = 1.0) -> bool:
+    """Return whether an edit that makes the check as good as other ones would be confirmed.
+
+    Args:
+        state: The state, with the trials.
+        mode: The failures.
+        times: The number of such cases, as a multiple of those that there are.
+    """
     test, digest = state.test, state.text.digest
     counts = [state.tally.count(digest, case, mode.check) for case in mode.cases]
     counts = [count for count in counts if count.trials]
-    if not counts:
-        return 1.0
-    counts = (counts * math.ceil(times))[: max(1, round(len(counts) * times))]
-    old = max(test.baseline_trials, counts[0].trials) + test.looks_max - 1
+    counts = (counts * math.ceil(times))[: round(len(counts) * times)]
+    old = max(test.baseline_trials, *(count.trials for count in counts[:1]), 0) + test.looks_max - 1
     new = test.looks_max * test.look_trials
     # The passes, dealt evenly to the cases.
-    passes_per_case, remainder = divmod(
-        min(round(rate * new * len(counts)), len(counts) * new), len(counts)
-    )
+    passes = round(_ceiling(state, mode) * new * len(counts))
     pairs = [
         (
             Count(passed=round(count.rate * old), trials=old),
-            Count(passed=passes_per_case + (n < remainder), trials=new),
+            Count(passed=(passes + n) // len(counts), trials=new),
         )
         for n, count in enumerate(counts)
     ]
-    return p_within_cases(pairs, direction="better")
+    # The p-value that the first edit has to reach at one look.
+    bound = test.alpha * 6 / math.pi**2 / test.looks_max
+    return p_within_cases(pairs, direction="better") <= bound
 
 
-def _cases_needed(state: LoopState, mode: FailureMode, rate: float) -> int:
-    """The number of such cases that would confirm it; 0 if no tried number would."""
+def underpowered_text(state: LoopState, mode: FailureMode) -> str:
+    """The message about an edit that cannot be confirmed, with its fix."""
     times = 1.0
-    while len(mode.cases) * times <= _CASES_MAX:
+    while not can_confirm(state, mode, times) and len(mode.cases) * times <= _CASES_MAX:
         times *= 1.5
-        if _p_at(state, mode, rate, times) <= _bound(state.config):
-            return math.ceil(len(mode.cases) * times)
-    return 0
+    case_count = math.ceil(len(mode.cases) * times)
+    return (
+        f"{mode.check} passes {100 - 100 * mode.failures / mode.trials:.0f} % of trials and at"
+        f" best about {100 * _ceiling(state, mode):.0f} %; with"
+        f" {plural(len(mode.cases), 'train case')} no edit that gains these points can be"
+        f" confirmed; about {case_count} train cases with this check would do"
+    )

@@ -9,20 +9,13 @@ from typing import TYPE_CHECKING, Literal
 from regauge.gate import NO_TRIALS
 from regauge.refine.analysis import (
     Tally,
-    mean_effect,
     p_better,
     p_worse,
-    steadiness_of,
     tail,
 )
 from regauge.refine.edits import (
-    Delete,
-    Edit,
-    Insert,
     apply,
-    blocks_between,
     count_lost_words,
-    rule_edit,
 )
 from regauge.refine.guards import text_warnings
 from regauge.refine.loop._candidates import (
@@ -31,6 +24,7 @@ from regauge.refine.loop._candidates import (
     candidates_of,
     narrow_suspects,
     refuse,
+    releases_to_try,
     smaller_edits,
 )
 from regauge.refine.loop._plan import (
@@ -38,7 +32,6 @@ from regauge.refine.loop._plan import (
     can_confirm,
     can_settle,
     current_count,
-    deal_trials,
     describe_goals,
     diagnose_train,
     exceeded,
@@ -47,28 +40,21 @@ from regauge.refine.loop._plan import (
     note_goals,
     plan_trials,
     screen,
-    screen_cases,
     screen_count,
     spared_modes,
     unclear_cases,
     underpowered_text,
 )
 from regauge.refine.loop._state import Accepted, Candidate, Stop, Trials
-from regauge.statements import content_words
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from regauge.refine.analysis import FailureMode
-    from regauge.refine.edits import Op, PromptText
     from regauge.refine.loop._state import (
         CritiqueResult,
         LoopState,
         Numbers,
-        ProbeResult,
         ProposalResult,
-        Release,
         StopReason,
     )
 
@@ -87,8 +73,10 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
         and not proposal
     ):
         reason, text = "unreadable", unreadable(state)
-    if state.release_hint and not proposal:
-        text = f"{text}; {state.release_hint}"
+    if state.better_release and not proposal:
+        text = (
+            f"{text}; {state.better_release.name} passes more often: {state.better_release.command}"
+        )
     ending = Stop(reason=reason, proposal=proposal, text=text)
     state = state.note("stopped", f"{reason}: {text}")
     return replace(state, phase="stopped", stopped_phase=state.phase, stop=ending)
@@ -97,19 +85,6 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
 def unreadable(state: LoopState) -> str:
     """The message of a run without a readable response of the refiner model."""
     return f"no response of the refiner model could be read: {state.unreadable_reason}"
-
-
-def after_probe(state: LoopState, observation: ProbeResult) -> LoopState:
-    """Begin; stop if the only proposer is a model with unreadable responses."""
-    state = replace(state, phase="baseline")
-    if not observation.error:
-        return state
-    state = replace(state, unreadable_reason=observation.error).note(
-        "unreadable", observation.error, observation.proposer
-    )
-    if all(name in state.config.critics for name in state.config.proposers):
-        return stop(state, "unreadable", unreadable(state))
-    return state
 
 
 def after_baseline(state: LoopState) -> LoopState:
@@ -158,7 +133,7 @@ def diagnosed(state: LoopState) -> LoopState:
             return stop(state, "underpowered", underpowered_text(state, modes[0]))
         state = replace(state, open_modes=able)
     if modes:
-        return _enter_release(state) or enter_proposer(state)
+        return enter_mode(state)
     unsteady = _unsteady(state)
     if unsteady:
         return replace(state, open_modes=unsteady, phase="unsteady", paired=Tally())
@@ -171,7 +146,7 @@ def _remove(state: LoopState) -> LoopState:
     text = state.config.base
     for removal in state.config.removals:
         after = apply(text, removal.edit.ops)
-        objection = state.config.guard.objection(removal.edit, text, after)
+        objection = state.config.guard.objection(text, after)
         if objection:
             state = refuse(state, removal.edit, objection)
             continue
@@ -194,22 +169,6 @@ def _is_cured(state: LoopState, mode: FailureMode) -> bool:
     # still reports failures that have ended. So many passes in a row would be luck otherwise.
     luck = ((before.passed + 1) / (before.trials + 2)) ** now.trials
     return not now.failed and luck <= state.test.again_p
-
-
-def _enter_release(state: LoopState) -> LoopState | None:
-    """Try earlier releases; None if all were tried on this text."""
-    if "rules" not in state.config.proposers or state.text.digest in state.restored_texts:
-        return None
-    if any(edit.edit.strategy != "restore" for edit in state.accepted):
-        return None  # it would undo the accepted edit
-    # Parts of a release that a user rejected may be accepted; the memory has the rejected edit.
-    passed = {"accepted", "rejected-by-person"}
-    done = {attempt.after for attempt in state.memory.attempts if attempt.result not in passed}
-    done.add(state.text.shape)
-    untried = [
-        n for n, release in enumerate(state.config.releases) if release.text.shape not in done
-    ]
-    return replace(state, phase="release", release=untried[0]) if untried else None
 
 
 def _unsteady(state: LoopState) -> tuple[FailureMode, ...]:
@@ -259,6 +218,16 @@ def verify(state: LoopState, ending: StopReason | None = None) -> LoopState:
     return replace(state, phase=gate_phase(state), ending=ending or state.ending)
 
 
+def enter_mode(state: LoopState) -> LoopState:
+    """Work on the current failure mode: with releases first, then with the proposers."""
+    candidates = releases_to_try(state)
+    if not candidates:
+        return enter_proposer(replace(state, proposer_index=0))
+    return replace(
+        state, phase="screen", candidates=candidates, critique=None, proposer_index=-1, novel=True
+    )
+
+
 def enter_proposer(state: LoopState) -> LoopState:
     """Work on a failure mode with the current proposer."""
     critic = state.config.proposers[state.proposer_index] in state.config.critics
@@ -276,9 +245,9 @@ def next_proposer(state: LoopState) -> LoopState:
 def next_mode(state: LoopState) -> LoopState:
     """Continue with the next failure mode, or begin the next cycle."""
     done = state.mode
-    state = replace(state, open_modes=state.open_modes[1:], proposer_index=0)
+    state = replace(state, open_modes=state.open_modes[1:])
     if state.open_modes:
-        return enter_proposer(state)
+        return enter_mode(state)
     if done.unsteady:
         return nothing_left(state, worked=state.tested > 0)
     limits, idle = state.config.policy.limits, state.idle + 1
@@ -335,6 +304,8 @@ def after_proposals(state: LoopState, observation: ProposalResult) -> LoopState:
     return replace(state, phase="screen") if candidates else next_proposer(state)
 
 
+# Each is a few calls.
+_REDUCTIONS_MAX = 12
 # A few trials do not tell candidates apart whose pass rates differ by less.
 _AS_GOOD = 0.25
 
@@ -342,7 +313,7 @@ _AS_GOOD = 0.25
 def after_screen(state: LoopState) -> LoopState:
     """Continue the search for a hindering statement, make the best edit smaller, or rank edits."""
     if not any(candidate.suspects for candidate in state.candidates):
-        return _with_smaller(state) or _rank(state)
+        return _reduce(state) or _rank(state)
     state, edits = narrow_suspects(state)
     if edits:
         candidates, state = candidates_of(state, edits)
@@ -355,22 +326,17 @@ def after_screen(state: LoopState) -> LoopState:
     return _rank(state) if has_all and not searching else state
 
 
-def _with_smaller(state: LoopState) -> LoopState | None:
-    """The state with the best edit without each of its changes, if these texts can be run.
+def _reduce(state: LoopState) -> LoopState | None:
+    """The state with the best edit without some of its changes; None if none is left to try.
 
     A change is accepted only if the edit does worse without it.
     """
-    best = _best_candidates(state)[:1]
-    texts = {candidate.text.shape for candidate in state.candidates}
-    smaller = [
-        part
-        for candidate in best
-        for part in smaller_edits(state, candidate)
-        if part.text.shape not in texts
-    ]
-    if not smaller:
+    reductions = sum(candidate.is_smaller for candidate in state.candidates)
+    best = _best_candidates(state)[:1] if reductions < _REDUCTIONS_MAX else []
+    smaller = next((part for candidate in best for part in smaller_edits(state, candidate)), None)
+    if smaller is None:
         return None
-    wider = replace(state, candidates=(*state.candidates, *smaller))
+    wider = replace(state, candidates=(*state.candidates, smaller))
     return None if exceeded(wider, screen(wider)) else wider
 
 
@@ -403,14 +369,20 @@ def _rank(state: LoopState) -> LoopState:
         score = screen_count(state, candidate.text, state.mode)
         state = state.note(
             "screened",
-            f"{candidate.edit.strategy}: {check} passes {score} (before {now})",
+            f"{candidate.name}: {check} passes {score} (before {now})",
             candidate.text.digest,
             {"passed": score.passed, "trials": score.trials, "better": +(candidate in best)},
         )
         if candidate not in best:
             state = add_attempt(state, candidate, result="screened-out")
+    if best and best[0].release:
+        # The least part of a release that helps; a user may have rejected it.
+        refused = state.memory.refuses(state.mode.key, state.text, best[0].text)
+        if refused:
+            state, best = refuse(state, best[0].edit, refused), []
     if not best:
         return next_proposer(state)
+    state = replace(state, better_release=best[0].release or state.better_release)
     return begin_test(replace(state, candidates=tuple(best[: state.test.tested_max])))
 
 
@@ -421,15 +393,10 @@ def begin_test(state: LoopState) -> LoopState:
 
 def after_confirm(state: LoopState) -> LoopState:
     """Accept the first candidate, drop it, or run more trials."""
-    tally, paired = state.tally, state.paired
     test, mode, candidate = state.test, state.mode, state.candidates[0]
     check, new, old = mode.check, candidate.text.digest, state.text.digest
-    # Trials of a test select neither its cases nor its candidate.
-    steady = steadiness_of(paired, new, old, mode.cases, check) if mode.unsteady else None
+    tally = _evidence(state)
     p = p_better(tally, new, old, mode.cases, check)
-    if mode.unsteady:
-        p = 1.0 if steady is None else steady.steadier_p
-    effect, error = mean_effect(tally, new, old, state.config.train)
     bound = test.alpha * 6 / (math.pi * state.tested) ** 2 / test.looks_max
     if candidate.suspicion:  # it needs more evidence
         bound /= test.looks_max
@@ -437,26 +404,30 @@ def after_confirm(state: LoopState) -> LoopState:
     numbers = {
         "p": p,
         "bound": bound,
-        "effect": effect,
         "look": state.look_number,
-        **({} if steady is None else steady.numbers()),
     }
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         return _drop(state, f"{harmed} gets worse", numbers)
-    if p <= bound and not harmed and effect > -error and (steady is None or steady.gain >= 0):
-        was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
-        effect_text = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
-        effect_text = effect_text if steady is None else f"varies less: {steady}"
-        state = state.note("confirmed", f"{check} {effect_text}, p = {p:.1g}", new, numbers)
-        return accept_edit(state, candidate, p=p, effect=effect)
-    measured = paired if mode.unsteady else tally
-    trials = measured.count_over(new, mode.cases, check).trials
-    if (p > test.hopeless and trials >= test.hopeless_trials) or effect < -test.margin - error:
+    was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
+    if p <= bound and not harmed:
+        counts = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
+        state = state.note("confirmed", f"{check} {counts}, p = {p:.1g}", new, numbers)
+        return accept_edit(state, candidate, p=p)
+    if p > test.hopeless and now.trials >= test.hopeless_trials:
         return _drop(state, "no gain", numbers)
     if last:
         return _drop(state, "too little evidence", numbers, "undecided")
     return replace(state, look_number=state.look_number + 1)
+
+
+def _evidence(state: LoopState) -> Tally:
+    """The trials that test an edit.
+
+    Flaky cases were selected because they failed now and then, and do so less often later on; only
+    trials of the test count for them.
+    """
+    return state.paired if state.mode.unsteady else state.tally
 
 
 def _find_harm(state: LoopState, new: str) -> tuple[str, bool]:
@@ -492,11 +463,9 @@ def _drop(
     return begin_test(state) if state.candidates else next_proposer(state)
 
 
-def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: float) -> LoopState:
+def accept_edit(state: LoopState, candidate: Candidate, *, p: float) -> LoopState:
     """Accept an edit that passed its test, and diagnose the text with it."""
-    mode = state.mode
-    # Cases that were chosen because they failed now and then do so less often later on.
-    tally = state.paired if mode.unsteady else state.tally
+    mode, tally = state.mode, _evidence(state)
     accepted = Accepted(
         edit=candidate.edit,
         mode=mode,
@@ -504,7 +473,6 @@ def accept_edit(state: LoopState, candidate: Candidate, *, p: float, effect: flo
         before=tally.count_over(state.text.digest, mode.cases, mode.check),
         after=tally.count_over(candidate.text.digest, mode.cases, mode.check),
         p=p,
-        effect=effect,
     )
     state = add_attempt(state, candidate, result="accepted")
     state = replace(
@@ -551,160 +519,3 @@ def after_unsteady(state: LoopState) -> LoopState:
     if not failing:
         return nothing_left(state)
     return enter_proposer(replace(state, open_modes=tuple(failing), proposer_index=0, novel=False))
-
-
-RESTORE = "restore"
-"""The strategy of an edit that restores the text of a release."""
-
-# Each is a few calls; the remaining parts are proposed together.
-_HALVINGS_MAX = 12
-# A part that loses no more of the pass rate on failing cases is as good as the whole.
-_PART_AS_GOOD = 0.17
-
-
-def release(state: LoopState) -> Trials:
-    """The failing cases with the release, or with a part of its differences."""
-    modes = state.open_modes[:1] if state.helped_modes else state.open_modes
-    text = _fewer(state)[1] if state.helped_modes else _release(state).text
-    assert text is not None
-    cases = dict.fromkeys(case for mode in modes for case in screen_cases(state, mode))
-    trials = deal_trials([*cases], state.test.screen_cases)
-    # Rules always judge; an LLM judge only where its check is among those that fail.
-    llm_checks = sorted(
-        {mode.check for mode in state.open_modes if mode.check in state.config.judging}
-    )
-    check = None if len(llm_checks) > 1 else (llm_checks or [state.open_modes[0].check])[0]
-    return (plan_trials(state, text, cases, trials, check=check),)
-
-
-def after_release(state: LoopState) -> LoopState:
-    """Reduce the release, test the rest of it, or continue without it."""
-    if state.helped_modes:
-        return _next_part(state)
-    release = _release(state)
-    counts = {
-        mode: [screen_count(state, text, mode) for text in (state.text, release.text)]
-        for mode in state.open_modes
-    }
-    helped = tuple(
-        mode for mode, (was, now) in counts.items() if now.trials and now.rate > was.rate
-    )
-    before, after = counts[state.mode]
-    numbers = {"passed": after.passed, "trials": after.trials, "helped": len(helped)}
-    state = state.note(
-        "released",
-        f"restore {release.name}: {state.mode.check} passes {after} (before {before})",
-        release.text.digest,
-        numbers,
-    )
-    if not helped:
-        edit = Edit(ops=(), strategy=RESTORE, proposer="rules")
-        candidate = Candidate(edit=edit, text=release.text)
-        state = add_attempt(state, candidate, f"{release.name} is no better", "screened-out")
-        return _next_release(state)
-    release_hint = f"{release.name} passes more often: {release.command}"
-    return _for_one(replace(state, release_hint=release_hint), helped)
-
-
-def _for_one(state: LoopState, helped: tuple[FailureMode, ...]) -> LoopState:
-    """The least part of the release that helps one check; other fixes are other edits."""
-    other_modes = (mode for mode in state.open_modes if mode is not helped[0])
-    return _next_part(replace(state, open_modes=(helped[0], *other_modes), helped_modes=helped))
-
-
-def _next_part(state: LoopState) -> LoopState:
-    """The trials without the next part; a test of the rest when there is none."""
-    units, text = _fewer(state)
-    return state if text is not None else _test_release(state, units)
-
-
-def _fewer(state: LoopState) -> tuple[list[list[Op]], PromptText | None]:
-    """The needed parts of a release, and the next text without some of them.
-
-    Half of the parts are left out first, then a quarter, and so on to single ones. A part may do
-    as well as the release, without further errors in the text. A text with trials is not run again.
-    """
-    release, errors_in = _release(state).text, state.config.errors_in
-    units = differing_units(state.text, release)
-    start, size = 0, (len(units) + 1) // 2
-    for _ in range(_HALVINGS_MAX):
-        while start >= len(units) and size > 1:
-            start, size = 0, size // 2
-        if len(units) < 2 or start >= len(units):  # noqa: PLR2004 - two parts
-            break
-        fewer = units[:start] + units[start + size :]
-        text = _with_units(state.text, fewer)
-        count, best = (screen_count(state, version, state.mode) for version in (text, release))
-        if fewer and not count.trials:
-            return units, text
-        is_as_good = fewer and count.rate >= best.rate - _PART_AS_GOOD
-        if is_as_good and len(errors_in(text)) <= len(errors_in(release)):
-            units = fewer
-        else:
-            start += size
-    return units, None
-
-
-def _with_units(text: PromptText, units: Sequence[Sequence[Op]]) -> PromptText:
-    return apply(text, [op for unit in units for op in unit])
-
-
-def _test_release(state: LoopState, units: Sequence[Sequence[Op]]) -> LoopState:
-    """Test the rest of the release as any other edit."""
-    release = _release(state)
-    text = _with_units(state.text, units)
-    reason = f"{release.name} has this text, and {state.mode.check} passes with it"
-    edit = rule_edit(state.text, text, RESTORE, reason)
-    refused = state.memory.refuses(state.mode.key, state.text, text)
-    if refused:
-        state = refuse(state, edit, refused)
-        other_modes = state.helped_modes[1:]
-        return _for_one(state, other_modes) if other_modes else _next_release(state)
-    state = _end_release(state)
-    candidate = Candidate(edit=edit, text=text)
-    # The proposers follow from the first one on if the test fails.
-    return begin_test(replace(state, candidates=(candidate,), proposer_index=-1, novel=True))
-
-
-def _next_release(state: LoopState) -> LoopState:
-    """The next release, or the proposers."""
-    number = state.release + 1
-    if number < len(state.config.releases):
-        nxt = replace(state, release=number, helped_modes=())
-        if _release(nxt).text.shape != state.text.shape:
-            return nxt
-        return _next_release(nxt)
-    state = _end_release(state)
-    return enter_proposer(state) if state.open_modes else next_mode(state)
-
-
-def _end_release(state: LoopState) -> LoopState:
-    restored_texts = state.restored_texts | {state.text.digest}
-    return replace(state, restored_texts=restored_texts, release=0, helped_modes=())
-
-
-def _release(state: LoopState) -> Release:
-    return state.config.releases[state.release]
-
-
-def differing_units(text: PromptText, released: PromptText) -> list[list[Op]]:
-    r"""The parts in which a text differs from a release, as operations that restore each.
-
-    Blocks of lines that exchange a word belong together, such as tags.
-
-    >>> from regauge.refine.edits import PromptText
-    >>> now = PromptText.from_contents("Be long.\nUse JSON.")
-    >>> was = PromptText.from_contents("Be brief.\nUse JSON.")
-    >>> apply(now, differing_units(now, was)[0]).full_text
-    'Be brief.\nUse JSON.'
-    """
-    units: list[tuple[frozenset[str], list[Op]]] = []
-    for block in blocks_between(text, released):
-        old = "\n".join(op.anchor.line for op in block if not isinstance(op, Insert))
-        new = "\n".join(op.text for op in block if not isinstance(op, Delete))
-        words = content_words(old) ^ content_words(new)
-        overlapping = [unit for unit in units if unit[0] & words]
-        units = [unit for unit in units if unit not in overlapping]
-        ops = [*(op for unit in overlapping for op in unit[1]), *block]
-        units.append((words.union(*(unit[0] for unit in overlapping)), ops))
-    return [ops for _, ops in units]

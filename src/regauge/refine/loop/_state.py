@@ -27,7 +27,7 @@ Place: TypeAlias = "tuple[int, int]"
 
 
 Phase = Literal[
-    "probe", "baseline", "release", "unsteady", "critique", "propose", "screen",
+    "baseline", "unsteady", "critique", "propose", "screen",
     "confirm", "holdout", "suite", "fresh", "settle", "stopped",
 ]  # fmt: skip
 
@@ -48,7 +48,6 @@ StopReason = Literal[
     "model-calls",
     "usd",
     "holdout-looks",  # too many decisions on the same held-out cases
-    "budget-too-small",  # it is too small for one fix
     "underpowered",  # no edit could be confirmed with these cases and this noise
     "unreadable",  # no response of the refiner model could be read
     "provider-outage",
@@ -60,7 +59,6 @@ StopReason = Literal[
 NoteEvent = Literal[
     "feedback",  # the amount of human feedback
     "preflight",  # repeated or contradicting statements of the prompt
-    "released",  # failing cases with an earlier release
     "localised",  # the checks that a sentence carries or hinders
     "diagnosed",
     "goals",  # the progress towards goals
@@ -76,10 +74,8 @@ NoteEvent = Literal[
     "suite-reject",
     "suite-undecided",
     "suite-unmeasured",
-    "steadier",  # an edit lowers the variance, on independent trials
-    "bisected",  # the gate rejected several edits; fewer are tested
+    "fewer",  # the gate rejected several edits; fewer are tested
     "rolled-back",
-    "set-aside",  # an accepted edit without calls to verify it
     "accepted",
     "limit",
     "more-calls",  # a user continues the run
@@ -115,6 +111,15 @@ class Critique:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """An earlier version of the prompt with the same messages."""
+
+    name: str
+    text: PromptText
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """An edit that passed all guards, and the text with it.
 
@@ -122,7 +127,8 @@ class Candidate:
         suspicion: A possible problem by its words; the edit then needs more evidence.
         suspects: The statements that its text leaves out, to find a hindering one; such a text is
             never proposed.
-        is_smaller: Whether it is a screened candidate without one of its changes.
+        is_smaller: Whether it is a screened candidate without some of its changes.
+        release: The release whose text it restores, in part or as a whole.
     """
 
     edit: Edit
@@ -130,6 +136,12 @@ class Candidate:
     suspicion: str = ""
     suspects: tuple[Place, ...] = ()
     is_smaller: bool = False
+    release: Release | None = None
+
+    @property
+    def name(self) -> str:
+        """Its strategy, with the name of a restored release."""
+        return f"{self.edit.strategy} {self.release.name}" if self.release else self.edit.strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +150,7 @@ class Accepted:
 
     Attributes:
         text: The prompt with this edit and those before it.
-        p: The p-value of its test; `effect` is the mean gain.
+        p: The p-value of its test.
     """
 
     edit: Edit
@@ -147,36 +159,19 @@ class Accepted:
     before: Count = NO_TRIALS
     after: Count = NO_TRIALS
     p: float = 1.0
-    effect: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditBisection:
-    """The search for the edit that the gate rejects, among accepted edits.
+class RejectedEdits:
+    """Accepted edits that the gate rejects together, while it tests fewer and fewer of them.
 
     Attributes:
-        refused: The fewest of the first edits that the gate rejects; all of them to begin with.
-        passed: The most of the first edits that it accepts; 0 is the first prompt.
-        result: The result of the rejected edit.
+        result: The result of the rejected edit, once it is found.
     """
 
     edits: tuple[Accepted, ...]
-    refused: int
-    passed: int = 0
     result: AttemptResult
     detail: str
-
-    @property
-    def next_count(self) -> int:
-        """The number of first edits to test next: all but the newest, then half."""
-        if self.refused == len(self.edits):
-            return self.refused - 1
-        return (self.passed + self.refused) // 2
-
-    @property
-    def is_settled(self) -> bool:
-        """Return whether the rejected edit is found."""
-        return self.refused - self.passed == 1
 
 
 Numbers: TypeAlias = "Mapping[str, float | int | str]"
@@ -243,13 +238,9 @@ Trials: TypeAlias = tuple[TrialPlan, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposer:
-    """Call a proposer for a critique of the state's failure mode, or for edits.
+    """Call a proposer for a critique of the state's failure mode, or for edits."""
 
-    Attributes:
-        kind: `probe` is one call before all trials, to check that responses can be read.
-    """
-
-    kind: Literal["probe", "critique", "edits"]
+    kind: Literal["critique", "edits"]
     proposer: str
 
 
@@ -268,15 +259,6 @@ class TrialResults:
     """The results of trials; unmeasured ones are left out."""
 
     outcomes: tuple[Outcome, ...]
-    spending: Spending
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
-    """The result of a first call of the refiner model; `error` is empty if it can be read."""
-
-    proposer: str
-    error: str
     spending: Spending
 
 
@@ -340,23 +322,8 @@ class MoreCalls:
 
 
 Observation: TypeAlias = (
-    ProbeResult
-    | TrialResults
-    | CritiqueResult
-    | ProposalResult
-    | RevisionDecision
-    | Interrupted
-    | MoreCalls
+    TrialResults | CritiqueResult | ProposalResult | RevisionDecision | Interrupted | MoreCalls
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """An earlier version of the prompt with the same messages."""
-
-    name: str
-    text: PromptText
-    command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -367,11 +334,10 @@ class LoopConfig:
         proposers: The cheapest first; `critics` are those that call a model.
         first_trial: The number of the first trial of a changed text. Smaller numbers belong to the
             gate, so that no trial both selects and verifies a revision.
-        fix_flaky: Whether an edit may be accepted for a lower variance of a flaky check.
+        fix_flaky: Whether flaky checks are worked on, too.
         holdout_looks_before: The decisions on held-out cases in earlier runs.
         feedback: The amount of human feedback, in words; for reports only.
         judging: The checks of LLM judges, with the average calls of one verdict.
-        probe_proposer: The proposer whose model is called once first; empty for none.
         removals: Text without effect; a run with any removes text and fixes nothing.
     """
 
@@ -390,7 +356,6 @@ class LoopConfig:
     releases: tuple[Release, ...] = ()
     errors_in: Callable[[PromptText], Sequence[str]] = lambda _: ()
     feedback: str = ""
-    probe_proposer: str = ""
     removals: tuple[Accepted, ...] = ()
     judging: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -433,11 +398,8 @@ class LoopState:
             with the texts in `doubtful_texts`.
         holdout_looks: The decisions on held-out cases over all runs.
         spared_modes: Failure modes that no open goal is about.
-        settled_texts: The keys of trials that were run to settle goals.
-        release: The number of the current release; `restored_texts` are the texts that all releases
-            were tried on.
-        helped_modes: The failures that it fixes, with parts of it still to be tested.
-        release_hint: The manual way to a better release; empty without one.
+        settled_texts: The texts with trials that were run to settle goals.
+        better_release: A release that passes more often, whose text could not be proposed.
         ending: The reason to end the search; accepted edits are verified all the same.
         has_readable_response: Whether any response of a model was read as edits;
             `unreadable_reason` is the last error.
@@ -468,15 +430,12 @@ class LoopState:
     idle: int = 0
     pending_cases: tuple[str, ...] = ()
     doubtful_texts: tuple[str, ...] = ()
-    bisection: EditBisection | None = None
+    rejected: RejectedEdits | None = None
     rollback_reason: str = ""
     holdout_looks: frozenset[str] = frozenset()
     spared_modes: tuple[FailureMode, ...] = ()
     settled_texts: frozenset[str] = frozenset()
-    release: int = 0
-    restored_texts: frozenset[str] = frozenset()
-    helped_modes: tuple[FailureMode, ...] = ()
-    release_hint: str = ""
+    better_release: Release | None = None
     ending: StopReason | None = None
     has_readable_response: bool = False
     unreadable_reason: str = ""
@@ -493,7 +452,7 @@ class LoopState:
     @property
     def accepted_edits(self) -> tuple[Accepted, ...]:
         """All accepted edits, also while the gate tests fewer of them."""
-        return self.accepted if self.bisection is None else self.bisection.edits
+        return self.accepted if self.rejected is None else self.rejected.edits
 
     @property
     def mode(self) -> FailureMode:

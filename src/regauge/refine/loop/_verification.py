@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regauge.gate import NO_TRIALS
-from regauge.refine.analysis import Steadiness, Tally, p_better, p_worse, steadiness_of
+from regauge.refine.analysis import Tally, p_better, p_worse
 from regauge.refine.edits import merge_changes
 from regauge.refine.loop._candidates import add_attempt
 from regauge.refine.loop._plan import (
@@ -21,11 +21,10 @@ from regauge.refine.loop._plan import (
     holdout_look,
     measure_goals,
     note_goals,
-    settling_key,
     suite_calls,
 )
 from regauge.refine.loop._search import diagnosed, stop, verify
-from regauge.refine.loop._state import EditBisection
+from regauge.refine.loop._state import RejectedEdits
 from regauge.statements import MergeError
 from regauge.wording import plural
 
@@ -140,8 +139,6 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
     if reason == "calls" and 0 < remaining < calls:
         text = f"{plural(remaining, 'call')} left, and the next step needs {calls}"
     state = state.note("limit", text)
-    if state.bisection is not None and state.bisection.passed:
-        return _keep_passed_edits(state, state.bisection, reason)
     if state.phase == "settle":
         return after_settle(state)
     has_sure_edits = any(edit.text.digest not in state.doubtful_texts for edit in state.accepted)
@@ -151,20 +148,10 @@ def after_limit(state: LoopState, reason: StopReason, calls: int = 0) -> LoopSta
         return verify(state, reason)
     # The accepted edits are kept, so that a user can continue the run.
     if state.accepted_edits and reason == "calls":
-        calls = calls_wanted(replace(state, stopped_phase=state.phase))
+        calls = calls_wanted(state)
         count = plural(len(state.accepted_edits), "accepted edit")
         text += f" before {count} could be verified; about {calls} more calls would verify it"
     return stop(state, reason, text)
-
-
-def _keep_passed_edits(state: LoopState, stack: EditBisection, reason: StopReason) -> LoopState:
-    """Continue with the most edits that the gate accepted, at a limit."""
-    for edit in stack.edits[stack.passed :]:
-        text = f"{edit.edit.strategy} for {edit.mode.key}: not verified"
-        state = state.note("set-aside", text, edit.text.digest)
-    first = stack.edits[: stack.passed]
-    state = replace(state, bisection=None, accepted=first, text=first[-1].text, look_number=0)
-    return judge_fresh(replace(state, rollback_reason=stack.detail, ending=reason))
 
 
 def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
@@ -181,8 +168,8 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
     state = state.note(_SUITE_SAID[observation.decision], text, numbers=numbers)
     match observation.decision:
         case "accept":
-            if state.bisection is not None:
-                return _bisect(state, replace(state.bisection, passed=len(state.accepted)))
+            if state.rejected is not None:
+                return _roll_back_rejected(state, state.rejected, len(state.accepted))
             return judge_fresh(replace(state, look_number=0))
         case "undecided" if observation.short:
             return after_limit(state, "calls")
@@ -192,13 +179,23 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
             reason = observation.reasons[0] if observation.reasons else observation.decision
             is_refused = observation.decision == "reject"
             result: AttemptResult = "suite-refused" if is_refused else "undecided"
-            if state.bisection is None and len(state.accepted) == 1:
-                return _roll_back(state, result, reason)
-            edits, count = state.accepted, len(state.accepted)
-            stack = state.bisection or EditBisection(
-                edits=edits, refused=count, result=result, detail=reason
+            rejected = state.rejected or RejectedEdits(
+                edits=state.accepted, result=result, detail=reason
             )
-            return _bisect(state, replace(stack, refused=count))
+            fewer = state.accepted[:-1]
+            if not fewer:
+                return _roll_back_rejected(state, rejected, 0)
+            revision = fewer[-1].text
+            counts = f"the first {len(fewer)} of {len(rejected.edits)} accepted edits"
+            state = state.note("fewer", f"the gate rejects them; next, {counts}", revision.digest)
+            return replace(state, rejected=rejected, accepted=fewer, text=revision, phase="suite")
+
+
+def _roll_back_rejected(state: LoopState, rejected: RejectedEdits, number: int) -> LoopState:
+    """Roll back one of the edits that the gate rejects together: the first one that it rejects."""
+    edits = rejected.edits
+    state = replace(state, accepted=edits, text=edits[-1].text, rejected=None)
+    return _roll_back(state, rejected.result, rejected.detail, (edits[number].text.digest,))
 
 
 def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDecision:
@@ -215,28 +212,9 @@ def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDe
     return observation
 
 
-def _bisect(state: LoopState, stack: EditBisection) -> LoopState:
-    """Run the gate on fewer edits, or roll back the rejected one."""
-    count, refused, passed = len(stack.edits), stack.refused, stack.passed
-    if stack.is_settled:
-        culprit = stack.edits[refused - 1]
-        unsplit = replace(state, accepted=stack.edits, text=stack.edits[-1].text, bisection=None)
-        return _roll_back(unsplit, stack.result, stack.detail, (culprit.text.digest,))
-    first = stack.edits[: stack.next_count]
-    text = first[-1].text
-    state = state.note(
-        "bisected",
-        f"the gate rejects the first {refused} of {count} edits together, accepts the first"
-        f" {passed}; next, the first {len(first)}",
-        text.digest,
-        {"edits": count, "refused": refused, "passed": passed, "tried": len(first)},
-    )
-    return replace(state, bisection=stack, accepted=first, text=text, phase="suite")
-
-
 def after_settle(state: LoopState) -> LoopState:
     """Measure the goals again; of the first prompt, diagnose again."""
-    state = replace(state, settled_texts=state.settled_texts | {settling_key(state)})
+    state = replace(state, settled_texts=state.settled_texts | {state.text.digest})
     return _accept(state) if state.accepted else diagnosed(state)
 
 
@@ -255,12 +233,6 @@ def judge_fresh(state: LoopState) -> LoopState:
         if odds <= 1 / test.generalises and trials >= _HOLDOUT_TRIALS:
             detail = describe_sides(state, edit, seen, unseen)
             return _roll_back(state, "overfit", detail, (edit.text.digest,))
-        if edit.mode.unsteady:
-            # Flaky failures cannot show the same gain in a few trials.
-            if not is_steadier(state, edit):
-                waiting += fresh_cases(state, edit)
-                doubtful[edit.text.digest] = f"{check} is not proved steadier on fresh trials"
-            continue
         if unseen and (odds < test.generalises or trials < _HOLDOUT_TRIALS):
             waiting += unseen[:FRESH_CASES]
             doubtful[edit.text.digest] = describe_sides(state, edit, seen, unseen)
@@ -272,11 +244,6 @@ def judge_fresh(state: LoopState) -> LoopState:
             waiting += (*edit.mode.failing[:FRESH_CASES], *unseen[:FRESH_CASES])
             doubtful[edit.text.digest] = f"the gain in {check} does not show on fresh trials"
     if not waiting:
-        for edit in (accepted for accepted in state.accepted if accepted.mode.unsteady):
-            steadiness = fresh_steadiness(state, edit)
-            numbers = steadiness.numbers() if steadiness else {}
-            text = f"{edit.mode.check}: {steadiness}"
-            state = state.note("steadier", text, edit.text.digest, numbers)
         return _accept(state)
     if state.look_number < FRESH_LOOKS:
         return replace(
@@ -373,39 +340,3 @@ _LIMITS: dict[StopReason, str] = {
     "no-new-edit": "the proposers have no new edit",
     "questions": "the remaining failures are questions for you",
 }
-
-
-def fresh_cases(state: LoopState, edit: Accepted) -> tuple[str, ...]:
-    """The cases of an edit for a flaky check, and held-out ones that failed it."""
-    unseen = split_cases(state, edit)[1]
-    return tuple(dict.fromkeys((*edit.mode.cases, *unseen[:FRESH_CASES])))
-
-
-def fresh_steadiness(
-    state: LoopState, edit: Accepted, *, confidence: float = 0.95
-) -> Steadiness | None:
-    """The variance in independent trials, on the cases of an edit and held-out ones."""
-    return steadiness_of(
-        state.fresh,
-        state.text.digest,
-        state.config.base.digest,
-        fresh_cases(state, edit),
-        edit.mode.check,
-        confidence=confidence,
-    )
-
-
-def is_steadier(state: LoopState, edit: Accepted) -> bool:
-    """Return whether independent trials prove a lower variance without a lower pass rate.
-
-    The interval of the fall has to exclude 0, and its p-value to be small. Both use the look's
-    share of the error rate.
-    """
-    share = state.test.fresh_p / FRESH_LOOKS
-    steadiness = fresh_steadiness(state, edit, confidence=1 - share)
-    return (
-        steadiness is not None
-        and steadiness.low > 0
-        and steadiness.steadier_p <= share
-        and steadiness.gain >= 0
-    )

@@ -9,7 +9,6 @@ from regauge.refine.edits import (
     Insert as Insert,
     PromptText as PromptText,
     Replace as Replace,
-    ReplaceSection as ReplaceSection,
     apply as apply,
 )
 from regauge.refine.loop._state import Critique as Critique, TrialResults as TrialResults
@@ -18,7 +17,6 @@ from regauge.refine.proposers._protocol import (
     Example as Example,
     Ideas as Ideas,
     ModelCaller as ModelCaller,
-    ProbingProposer as ProbingProposer,
     Problem as Problem,
     Proposer as Proposer,
     ProposerContext as ProposerContext,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from regauge.errors import UsageError
 from regauge.on_demand import GROUPS, load_point, registered_points
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from regauge.refine.attempts import Attempt
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import FeedbackRemark
-    from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Critique, Interrupted, TrialResults
 
 
@@ -82,7 +81,6 @@ class Problem:
         examples: The pool of examples.
         candidates: The number of edits to propose.
         model_calls: The most calls of a model.
-        replaceable: The sections that an edit may replace as a whole.
         feedback: Remarks of users on the check: hints, and never instructions.
         cases: The names of cases for trials of a search, failing ones first.
         run_trials: Runs one trial of each of some cases with another text, for proposers that
@@ -104,7 +102,6 @@ class Problem:
     cycle: int = 1
     candidates: int = 4
     model_calls: int = 40
-    replaceable: tuple[OpenSection, ...] = ()
     feedback: tuple[FeedbackRemark, ...] = ()
     cases: tuple[str, ...] = ()
     run_trials: RunTrials | None = None
@@ -142,20 +139,6 @@ class ProposerContext:
     temperature: float | None = None
     max_tokens: int | None = None
     context_tokens: int | None = None
-
-
-@runtime_checkable
-class ProbingProposer(Protocol):
-    """A proposer whose model can be called once before all trials."""
-
-    @property
-    def name(self) -> str:
-        """The name of the proposer."""
-        ...
-
-    async def probe(self, call_model: ModelCaller) -> str:
-        """The reason why responses of its model cannot be read; empty if they can."""
-        ...
 
 
 class Proposer(Protocol):

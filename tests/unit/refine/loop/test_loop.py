@@ -110,7 +110,6 @@ ENDINGS = {
     "underpowered": lambda: world(
         without("json"), RefinePolicy(test=replace(RefinePolicy().test, alpha=1e-60))
     ),
-    "budget-too-small": lambda: world(without("json"), limited(calls=10)),
     "provider-outage": lambda: world(
         without("json"), told={2: Interrupted(reason="provider-outage", text="503")}
     ),
@@ -120,7 +119,6 @@ ENDINGS = {
         without("json"),
         proposers=("model",),
         critics=frozenset({"model"}),
-        probe_proposer="model",
         cannot_read="prose",
     ),
 }

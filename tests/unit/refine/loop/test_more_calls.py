@@ -85,8 +85,8 @@ def test_accepted_edits_are_kept_where_no_calls_are_left_for_the_gate():
         False,
         "suite",
     )
-    assert state.bisection is not None
-    assert len(state.bisection.edits) == 3, "all that were stacked, whichever were tried last"
+    assert state.rejected is not None
+    assert len(state.rejected.edits) == 3, "all that were stacked, whichever were tried last"
     assert "before 3 accepted edits could be verified; about" in state.stop.text
     assert calls_max(state) == state.spending.calls
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +23,6 @@ from regauge.refine.loop._state import (
 from regauge.refine.loop._verification import (
     describe_sides,
     generalisation_ratio,
-    is_steadier,
     split_cases,
 )
 from regauge.refine.refinement import removals_of
@@ -247,14 +245,13 @@ def asides(here: World, step: LoopState) -> Iterator[str]:
             yield f"    can be confirmed: {can_confirm(step, mode)}"
             yield f"    {underpowered_text(step, mode)}"
     if step.phase in {"propose", "confirm", "holdout", "suite", "fresh"}:
-        more = calls_wanted(replace(step, stopped_phase=step.phase))
+        more = calls_wanted(step)
         yield f"    {more} calls more would do, of {calls_left(step)} left"
     if step.phase == "fresh":
         for edit in step.accepted:
             seen, unseen = split_cases(step, edit)
             odds = generalisation_ratio(step, edit, seen, unseen)
             yield f"    odds {odds:.4g}: {describe_sides(step, edit, seen, unseen)}"
-            yield f"    steadier {is_steadier(step, edit)}"
 
 
 def transcript(here: World, state: LoopState) -> str:
