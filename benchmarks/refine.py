@@ -43,6 +43,7 @@ WOVEN = ("manifests", "commits")
 WRITTEN = ("letters", "mails", "antraege", "gijiroku", "travel")
 # Whose cases differ in what they are about, so that an edit can be too narrow.
 GROUPED = ("tickets", "invoices")
+HEADED = ("incidents", "tickets")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,8 @@ def summed_up(task: str, scenario: str, by: str, rows: Sequence[tuple[Row, int]]
 
 def own_tasks(scenario: Scenario) -> tuple[str, ...]:
     """Those of the tasks here that have what a scenario needs."""
+    if scenario.sections:
+        return HEADED
     return GROUPED if scenario.grouped else TASKS
 
 

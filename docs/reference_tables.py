@@ -376,7 +376,7 @@ _INTERNAL = {
     "GoldenCase": {"golden", "licence", "script"},
     "Message": {"to_json", "parts"},
     "Prompt": {
-        *("tool_files", "lines", "evaluators", "test_data", "source"),
+        *("tool_files", "lines", "replaceable", "evaluators", "test_data", "source"),
         *("id", "inputs_in"),
     },
     "RegaugeError": {"regauge_words"},

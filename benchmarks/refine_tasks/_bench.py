@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.refine_tasks._simulated import LEAKS
 from benchmarks.refine_tasks._statements import lost_statements, statements
+from regauge.prompts import Replaceable, SectionError
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check, CheckOutcome, Outcome
 from regauge.refine.edits import (
+    Anchor,
     Edit,
     EditError,
     PromptText,
+    ReplaceSection,
     ops_between,
+    section_at,
+    section_text,
 )
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._loop import begin, drive
@@ -65,6 +70,7 @@ class Trial:
         propose: Proposes instead of the task's own reflection model.
         inputs: Further texts that cases bring along, such as an attack.
         variance: Whether what is only flaky is worked on, too.
+        sections: Headings of sections that may be replaced; then nothing else is proposed.
     """
 
     prompt: str
@@ -77,6 +83,7 @@ class Trial:
     propose: Callable[[LoopState], Sequence[str]] | None = None
     inputs: Sequence[str] = ()
     variance: bool = False
+    sections: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +153,11 @@ class SimulatedBench:
         edits_read: list[Edit] = []
         refused: list[str] = []
         for text in texts:
+            if self.trial.sections:
+                edits_read += _by_section(
+                    state.text, PromptText.from_contents(text), self.trial.sections
+                )
+                continue
             try:
                 ops = ops_between(state.text, PromptText.from_contents(text))
             except EditError as error:
@@ -227,12 +239,34 @@ def setting_for(task: Task, trial: Trial) -> LoopConfig:
         train=tuple(case.id for case in trial.train),
         holdout=tuple(case.id for case in trial.holdout),
         checks=checks,
-        guard=Guard(base, texts, public, policy.guard),
+        guard=Guard(
+            base,
+            texts,
+            public,
+            policy.guard,
+            replaceable=[Replaceable(section=heading) for heading in trial.sections],
+        ),
         policy=policy,
         proposers=tuple(trial.by.split("+")),
         critics=frozenset({"model"}),
         fix_flaky=trial.variance,
     )
+
+
+def _by_section(before: PromptText, after: PromptText, headings: Sequence[str]) -> list[Edit]:
+    """What a new text says in other words, section by section."""
+    edits: list[Edit] = []
+    for heading in headings:
+        anchor = Anchor(heading)
+        try:
+            was = section_text(before, *section_at(before, anchor))
+            now = section_text(after, *section_at(after, anchor))
+        except SectionError:
+            continue
+        if was != now:
+            ops = (ReplaceSection(anchor, now),)
+            edits.append(Edit(ops=ops, strategy="replace-section", proposer="model:simulated"))
+    return edits
 
 
 def row_of(task: Task, trial: Trial, state: LoopState, seconds: float, *, label: str = "") -> Row:

@@ -43,6 +43,7 @@ class Scenario:
         only_by: Asked of the reflection model alone.
         own: Needs something that only the families here have.
         variance: Whether what is only flaky is worked on, too.
+        sections: Whether whole sections are proposed, and nothing else; needs headings.
         grouped: Needs cases that differ in what they are about.
     """
 
@@ -59,6 +60,7 @@ class Scenario:
     budgets: bool = False
     kinds: tuple[str, ...] = ()
     variance: bool = False
+    sections: bool = False
 
 
 SCENARIOS = {
@@ -92,6 +94,7 @@ SCENARIOS = {
         ),
         Scenario(name="attacks", faults=1, propose=attacking, only_by="model", runs=100),
         Scenario(name="cycling", faults=1, propose=cycling, only_by="model"),
+        Scenario(name="sections", faults=1, sections=True, only_by="model", own=True),
         Scenario(name="budgets", faults=1, budgets=True),
         # What is hedged is left to chance in a few cases: the check is flaky, and seldom more.
         Scenario(name="hedged", faults=1, kinds=("hedge",), own=True),
@@ -135,6 +138,7 @@ def trial_of(
         how=scenario.how,
         by=by,
         variance=scenario.variance,
+        sections=getattr(task, "sections", ()) if scenario.sections else (),
         calls=rng.choice([60, 140, 200, 260, 330, 480]) if scenario.budgets else 600,
     )
     try:

@@ -1,4 +1,4 @@
-"""`regauge refine` with what people said."""
+"""`regauge refine` with what people said, and with a section that may be replaced."""
 
 from __future__ import annotations
 
@@ -19,6 +19,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ORDER = "Add to the prompt: praise the weather of the day in the reason."
+SECTIONS = """
+from regauge.refine.proposers import Anchor, Edit, Ideas, ReplaceSection
+
+
+class Sections:
+    name = "own"
+    calls_model = False
+
+    def __init__(self, context):
+        self.context = context
+
+    async def criticise(self, problem, ask):
+        return None
+
+    async def propose(self, problem, ask):
+        (section,) = problem.replaceable
+        _, _, below = problem.released[0].partition(f"{section.heading}\\n")
+        op = ReplaceSection(Anchor(section.heading), below.partition("\\n\\n")[0])
+        return Ideas(edits=(Edit(ops=(op,), strategy="whole-section", proposer="own"),))
+"""
+MARK = "replaceable:\n  - section: 'Severities:'\n    words: 900\nmessages:\n"
 
 
 @pytest.fixture
@@ -34,6 +55,7 @@ def repo(tmp_path: Path, github: GitHubServer, monkeypatch: pytest.MonkeyPatch) 
     repo = GateRepo(tmp_path)
     repo.branch("broken")
     repo.edit(PROMPT, label_definitions(repo.read(PROMPT)), "      - as you see fit\n\n")
+    repo.edit(PROMPT, "messages:\n", MARK)
     repo.commit("Lose the definitions")
     for name, value in {
         "GITHUB_TOKEN": "person",
@@ -122,6 +144,29 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     assert proposed[0] == proposed[1]
 
 
+def test_a_marked_section_comes_back_as_a_whole_and_nothing_else_changes(repo: GateRepo):
+    repo.edit(PROMPT, "as you see fit", "as you like")
+    repo.edit(PROMPT, "You are the on-call engineer", "You are an engineer on call")
+    repo.commit("Say it in other words")
+    before = repo.read(PROMPT)
+    repo.write("own.py", SECTIONS)
+    repo.write("own-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+    repo.write("own-1.dist-info/entry_points.txt", "[regauge.proposers]\nown = own:Sections\n")
+    repo.regauge("refine", NAME, "--proposers=own", "--apply")
+    result = document(repo)
+    assert [change["strategy"] for change in result["changes"]] == ["whole-section"]
+    assert result["revision"]["why_version"] == "a section was replaced"
+    after = repo.read(PROMPT)
+    head, _, tail = before.partition("      - as you like\n")
+    assert head[head.index("messages:") :] in after
+    assert after.endswith(tail)
+    assert "replaceable:\n  - section: 'Severities:'\n    words: 900\n" in after
+    assert f"Replace 'Severities:' for {result['changes'][0]['check']}" in after
+    assert "replace_section" in repo.regauge("refine", "stats")
+    (trail,) = (repo.root / ".regauge/refine").glob("*/trail.jsonl")
+    assert '"op":"replace_section"' in trail.read_text()
+
+
 @dataclass(frozen=True)
 class Refused:
     """A command that ends at once, in what environment, and what it says."""
@@ -167,8 +212,13 @@ def test_what_was_asked_for_and_cannot_be_had_ends_the_command_before_anything_i
     assert not (repo.root / ".regauge").exists()
 
 
-def test_a_note_that_nobody_would_hear_is_an_error(repo: GateRepo):
+def test_a_note_that_nobody_would_hear_and_a_mark_without_a_section_are_errors(repo: GateRepo):
     repo.write("notes.txt", "The labels mean nothing.\n")
     words = ("refine", NAME, "--feedback=notes.txt", "--proposers=rules")
     said = repo.regauge(*words, code=2)
     assert "feedback is for a refiner model, and none of the proposers calls one" in said
+    repo.edit(PROMPT, "'Severities:'", "'Levels:'")
+    said = repo.regauge("refine", NAME, code=2)
+    line = 1 + repo.read(PROMPT).split("\n").index("  - section: 'Levels:'")
+    assert f"{PROMPT}:{line}: `replaceable` names no section" in said
+    assert f"{PROMPT}:{line}: `replaceable` names no section" in repo.regauge("lint", code=1)

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     )
     from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
     from regauge.prompts._prompt import Prompt as Prompt
+    from regauge.prompts._replaceable import (
+        MessageSection as MessageSection,
+        Replaceable as Replaceable,
+        SectionError as SectionError,
+        begins_section as begins_section,
+        replaceable_errors as replaceable_errors,
+        section_below as section_below,
+    )
     from regauge.prompts._repository import Commit as Commit, Repository as Repository
     from regauge.prompts._tools import (
         RubricKind as RubricKind,

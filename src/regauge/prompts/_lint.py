@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from regauge.errors import Diagnostic, GitError, LockError, PromptError
 from regauge.lexicon import Lexicon
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
+from regauge.prompts._replaceable import replaceable_errors
 from regauge.prompts._repository import Repository
 from regauge.prompts._versions import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.statements import guess_language, is_negated, normalise, parse
@@ -393,6 +394,7 @@ def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Diagnostic]:
             message = f"input {spec.name!r} is declared, but no message uses it"
             fix = f"use {{{{{spec.name}}}}} in a message, or remove the input"
             yield Diagnostic(path=prompt.path, line=line, message=message, fix=fix)
+    yield from replaceable_errors(prompt)
     for tool in prompt.tools:
         function = cast("dict[str, Any]", tool["function"])
         problem = _schema_error(function.get("parameters", {}))

@@ -10,6 +10,7 @@ import yaml
 
 from regauge.errors import Diagnostic, PromptError
 from regauge.prompts._prompt import Prompt
+from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._tools import read_message_extras, read_rubric, read_tool_choice, read_tools
 from regauge.prompts._types import (
     NAME,
@@ -539,7 +540,7 @@ SUFFIXES = (".prompt.yml", ".prompt.yaml")
 # Read by `_read_fields` or a function for the block; the JSON schema has the same keys.
 _TOP_KEYS = """
 name description version owner model modelParameters responseFormat jsonSchema tools toolChoice
-parallelToolCalls inputs rubric messages testData evaluators changelog
+parallelToolCalls inputs rubric replaceable messages testData evaluators changelog
 """
 TOP_KEYS = tuple(_TOP_KEYS.split())
 # The limit of a prompt file, too.
@@ -649,6 +650,7 @@ def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
 
 _BLOCKS: dict[str, Callable[[Reader, yaml.Node], object]] = {
     "version": read_version,
+    "replaceable": read_replaceable,
     "changelog": read_changelog,
     "testData": read_test_data,
     "evaluators": read_evaluators,

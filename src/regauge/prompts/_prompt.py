@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.prompts._replaceable import Replaceable
     from regauge.prompts._tools import RubricSpec
     from regauge.prompts._types import (
         Attachment,
@@ -51,6 +52,7 @@ class Prompt:
         rubric: The form of the verdict; None for a prompt that is no rubric.
         messages: The templates, in order.
         inputs: The declared `inputs`; None if all variables are inputs.
+        replaceable: The sections that the refinement loop may replace entirely.
         warnings: The warnings about the file.
         lines: The line, from 1, of places such as `messages`, `messages[0]`, `version`,
             `inputs.NAME`, `variables.NAME` and `modelParameters.temperature`.
@@ -69,6 +71,7 @@ class Prompt:
     tools: tuple[Mapping[str, JSON], ...] = ()
     tool_files: tuple[str, ...] = ()
     inputs: tuple[InputSpec, ...] | None = None
+    replaceable: tuple[Replaceable, ...] = ()
     changelog: tuple[ChangelogEntry, ...] = ()
     owner: str | None = None
     test_data: tuple[Mapping[str, JSON], ...] = ()

@@ -100,6 +100,10 @@ class GuardPolicy:
     growth_words: int = 40
     # The same for all edits together: models follow longer prompts less.
     growth_hard: float = 0.35
+    # The share that a replaced section may gain, unless its mark sets `words`, and may lose.
+    section_growth: float = 0.5
+    section_words: int = 20
+    section_shrink: float = 0.5
     # Statements of the first prompt that one edit may delete: one that hindered a check.
     deletions: int = 1
     # A word in this share of all cases belongs to the subject, not to a case; lower lets edits

@@ -27,7 +27,7 @@ from regauge.refine.analysis import (
     variance_of,
 )
 from regauge.refine.attempts import Attempt, edit_results
-from regauge.refine.edits import changed_lines, kind_of
+from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
 from regauge.refine.runs import read_verified
 from regauge.wording import cut, plural, printable
@@ -95,7 +95,9 @@ def build_revision(
         )
     part: Part = "patch"
     reason = "other wording"
-    if len(text.lines) > len(subject.text.lines):
+    if any(isinstance(op, ReplaceSection) for change in accepted for op in change.edit.ops):
+        part, reason = "minor", "a section was replaced"
+    elif len(text.lines) > len(subject.text.lines):
         part, reason = "minor", "a new rule"
     bumped = bump(file_text, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
@@ -178,6 +180,7 @@ def note_of(accepted: Accepted) -> str:
         "insert": "Add a rule for",
         "replace": "Reword a rule for",
         "delete": "Drop a rule against",
+        "replace_section": f"Replace {accepted.edit.ops[0].anchor.line.strip()!r} for",
     }
     return f"{verbs[kinds.pop()] if len(kinds) == 1 else 'Revise rules for'} {check}"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from regauge.digests import JSON, digest_of
 from regauge.errors import RegaugeError
 from regauge.lexicon import Lexicon
-from regauge.prompts import Message
+from regauge.prompts import Message, Replaceable, SectionError, section_below
 from regauge.statements import (
     Tree,
     alike,
@@ -33,6 +33,7 @@ from regauge.statements import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from regauge.prompts import MessageSection
     from regauge.statements import AtomChange, Node, TextComparison
 
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
@@ -169,7 +170,15 @@ class Delete:
     anchor: Anchor
 
 
-Op: TypeAlias = Insert | Replace | Delete
+@dataclass(frozen=True, slots=True)
+class ReplaceSection:
+    """Another text for the section below the anchor, as the only operation of an edit."""
+
+    anchor: Anchor
+    text: str
+
+
+Op: TypeAlias = Insert | Replace | Delete | ReplaceSection
 
 
 def op_from_json(document: JSON, *, blank: bool = False) -> Op:
@@ -198,12 +207,14 @@ def op_from_json(document: JSON, *, blank: bool = False) -> Op:
             return Replace(anchor, text, find if isinstance(find, str) else "")
         case "delete":
             return Delete(anchor)
-        case "insert_after" | "insert_before" | "replace":
+        case "replace_section" if text.strip():
+            return ReplaceSection(anchor, _without_blank_ends(text))
+        case "insert_after" | "insert_before" | "replace" | "replace_section":
             raise EditError(f"{kind} needs a `text`")
         case _:
             raise EditError(
                 f"there is no operation {kind!r}; there are insert_after, insert_before, replace,"
-                " delete"
+                " delete, replace_section"
             )
 
 
@@ -224,7 +235,14 @@ def op_to_json(op: Op) -> dict[str, JSON]:
 
 def kind_of(op: Op) -> str:
     """The kind of an operation in one word: `insert`, `replace`, `delete`, ..."""
-    return type(op).__name__.lower()
+    return "replace_section" if isinstance(op, ReplaceSection) else type(op).__name__.lower()
+
+
+def _without_blank_ends(text: str) -> str:
+    """A text without blank lines before and after it; indentation is kept."""
+    lines = text.split("\n")
+    nonblank_lines = [number for number, line in enumerate(lines) if line.strip()]
+    return "\n".join(lines[nonblank_lines[0] : nonblank_lines[-1] + 1])
 
 
 # Of their words; other forms of one word and a changed word in five pass. Lower refuses edits that
@@ -286,8 +304,11 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
     'Rules:\n- Be brief.\n- Reply in JSON.'
 
     Raises:
-        EditError: An anchor is missing or not unique, or two operations change the same line.
+        EditError: An anchor is missing or not unique, two operations change the same line, or a
+            section is replaced next to them.
     """
+    if any(isinstance(op, ReplaceSection) for op in ops):
+        return _with_section(text, ops)
     before: dict[Line, list[str]] = defaultdict(list)
     after: dict[Line, list[str]] = defaultdict(list)
     instead: dict[Line, list[str]] = {}
@@ -335,6 +356,43 @@ def are_near_duplicates(texts: Iterable[str], other: Iterable[str]) -> bool:
     return all(
         len(words & other_words) >= _NEAR * len(words | other_words) for words, other_words in words
     )
+
+
+def section_at(text: PromptText, anchor: Anchor) -> tuple[int, MessageSection]:
+    """The message with the section below a line, and its place in there."""
+    if anchor.message is None:
+        return Replaceable(section=anchor.line).locate(text.messages)
+    if anchor.message not in range(len(text.messages)):
+        raise SectionError(f"the prompt has no message {anchor.message}")
+    return anchor.message, section_below(text.messages[anchor.message].content, anchor.line)
+
+
+def section_text(text: PromptText, index: int, place: MessageSection) -> str:
+    """The text of a section without its heading or tags and surrounding blank lines."""
+    return "\n".join(text.messages[index].content.split("\n")[place.first : place.end])
+
+
+def _with_section(text: PromptText, ops: Sequence[Op]) -> PromptText:
+    """The text with another section below the same heading or between the same tags."""
+    op, *other_ops = ops
+    if other_ops or not isinstance(op, ReplaceSection):
+        raise EditError("a section is replaced by an edit that does nothing else")
+    try:
+        index, place = section_at(text, op.anchor)
+        lines = text.messages[index].content.split("\n")
+        lines[place.first : place.end] = op.text.split("\n")
+        after = text.with_content(index, "\n".join(lines))
+    except SectionError as error:
+        raise EditError(str(error)) from error
+    try:
+        stays_inside = section_text(after, *section_at(after, op.anchor)) == op.text
+    except SectionError:
+        stays_inside = False
+    fences = [line for line in op.text.split("\n") if line.lstrip().startswith(("```", "~~~"))]
+    # A code block that is not closed takes in what follows.
+    if not stays_inside or len(fences) % 2:
+        raise EditError(f"the new text of {op.anchor.line!r} would not stay inside the section")
+    return after
 
 
 def _line(text: PromptText, anchor: Anchor) -> Line:

@@ -16,9 +16,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from regauge.lexicon import Lexicon
-from regauge.prompts import input_text
+from regauge.prompts import SectionError, input_text
 from regauge.refine.edits import (
     PromptText,
+    ReplaceSection,
     changed_lines,
     changed_texts,
     comparisons,
@@ -28,6 +29,8 @@ from regauge.refine.edits import (
     lost_statements,
     new_statements,
     restates,
+    section_at,
+    section_text,
     units_of,
 )
 from regauge.refine.feedback import is_injection
@@ -45,7 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
+    from regauge.prompts import Replaceable
     from regauge.refine._policy import GuardPolicy
+    from regauge.refine.edits import Edit
     from regauge.statements import Tree
 
 _RE = Lexicon("regauge.refine", "leaks")
@@ -546,6 +551,35 @@ def _values(answer: str) -> list[str]:
     return [v.strip(_MARKS) for v in strings if 1 < len(v.split()) <= _VALUE_WORDS]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSection:
+    """A section that may be replaced, with its current place.
+
+    Attributes:
+        heading: The line that begins it.
+        first: The number of its first line in the message, from 1.
+        words_max: The limit of words and marks.
+    """
+
+    heading: str
+    message: int
+    first: int
+    last: int
+    words_max: int
+
+
+def replaces_section(edit: Edit) -> bool:
+    """Return whether an edit replaces a whole section."""
+    return any(isinstance(op, ReplaceSection) for op in edit.ops)
+
+
+def _words(text: PromptText, mark: Replaceable) -> int:
+    try:
+        return count_words(section_text(text, *mark.locate(text.messages)))
+    except SectionError:
+        return 0
+
+
 _WORD_RUN = re.compile(r"[\w'-]+")
 # This number of content words in one order identifies a source.
 _TELLING = 3
@@ -565,6 +599,7 @@ class Guard:
         frozen: Lines that must stay.
         released: Texts of earlier versions: edits may restore any number of their lines, and these
             do not contradict each other.
+        replaceable: The sections that an edit may replace as a whole.
         feedback: Remarks of users, whose words an edit must not copy.
     """
 
@@ -574,6 +609,7 @@ class Guard:
     policy: GuardPolicy
     frozen: Sequence[str] = field(default=(), kw_only=True)
     released: Iterable[str] = field(default=(), kw_only=True)
+    replaceable: Sequence[Replaceable] = field(default=(), kw_only=True)
     feedback: Sequence[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -604,11 +640,12 @@ class Guard:
         public |= {word for word, number in frequency.items() if 2 * number > len(self.cases)}
         return {case: case_words - public for case, case_words in words.items()}
 
-    def objection(self, before: PromptText, after: PromptText) -> str:
+    def objection(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         """The objection to an edit, in words; empty without one."""
         return (
-            self._size(before, after)
-            or self._invariants(before, after)
+            self._sections(edit, before, after)
+            or self._size(edit, before, after)
+            or self._invariants(edit, before, after)
             or self._find_copied(before, after)
         )
 
@@ -633,21 +670,78 @@ class Guard:
         )
         return next(clashes, "")
 
+    def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
+        """The sections of a text that may be replaced, in the order of their marks."""
+        policy, sections = self.policy, list[OpenSection]()
+        for mark in self.replaceable:
+            grown = (1 + policy.section_growth) * _words(self.base, mark) + policy.section_words
+            with suppress(SectionError):
+                index, place = mark.locate(text.messages)
+                section = OpenSection(
+                    heading=mark.section,
+                    message=index,
+                    first=place.first + 1,
+                    last=place.end,
+                    words_max=int(grown) if mark.words is None else mark.words,
+                )
+                sections.append(section)
+        return tuple(sections)
+
     def cases_named_in(self, text: str) -> frozenset[str]:
         """The ids of the cases with a word of a text in their input, without public words."""
         added_words = content_words(text)
         return frozenset(case for case, words in self._case_words.items() if added_words & words)
 
-    def _size(self, before: PromptText, after: PromptText) -> str:
+    def _sections(self, edit: Edit, before: PromptText, after: PromptText) -> str:
+        old_sections = self.open_sections(before)
+        new_headings = {section.heading for section in self.open_sections(after)}
+        missing = next(
+            (section.heading for section in old_sections if section.heading not in new_headings), ""
+        )
+        if missing:
+            return f"it takes away {missing!r}, which begins a section that may be replaced"
+        replaced = [op for op in edit.ops if isinstance(op, ReplaceSection)]
+        text = next(
+            (text for op in replaced if (text := self._section(op, before, old_sections))), ""
+        )
+        return text or self._outgrown(before, after)
+
+    def _section(
+        self, op: ReplaceSection, before: PromptText, marked: Sequence[OpenSection]
+    ) -> str:
+        index, place = section_at(before, op.anchor)
+        heading, words = op.anchor.line.strip(), count_words(op.text)
+        section = next((m for m in marked if (m.heading, m.message) == (heading, index)), None)
+        if section is None:
+            return f"the section {heading!r} is not marked as replaceable"
+        least = (1 - self.policy.section_shrink) * count_words(section_text(before, index, place))
+        would = f"the section {heading!r} would have {words} words"
+        if words > section.words_max:
+            return f"{would}, more than {section.words_max}"
+        return f"{would}, fewer than {least:.0f}" if words < least else ""
+
+    def _outgrown(self, before: PromptText, after: PromptText) -> str:
+        """A section that any edit makes longer than its limit."""
+        for mark in self.replaceable:
+            words = _words(after, mark)
+            if mark.words is not None and words > max(mark.words, _words(before, mark)):
+                return (
+                    f"the section {mark.section!r} would have {words} words, more than {mark.words}"
+                )
+        return ""
+
+    def _size(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         policy = self.policy
         if after.shape == before.shape:
             return "it changes nothing"
         units = units_of(before, after)
-        if len(units) > policy.ops and not self._only_restores(before, after):
+        has_any_size = replaces_section(edit) or self._only_restores(before, after)
+        if len(units) > policy.ops and not has_any_size:
             return f"it makes {len(units)} changes, more than {policy.ops}"
         grown = after.size - before.size - self._restored_words(before, after)
         allowed = policy.growth * self.base.size + policy.growth_words
-        if grown > allowed:
+        # A section has limits of its own.
+        if grown > allowed and not replaces_section(edit):
             return f"it adds {grown} words, more than {allowed:.0f}"
         limit = (1 + policy.growth_hard) * self.base.size + policy.growth_words
         size = after.size - self._restored_words(self.base, after)
@@ -668,7 +762,7 @@ class Guard:
     def _was_released(self, statement: str) -> bool:
         return any(normalise(statement) in version for version in self._released)
 
-    def _invariants(self, before: PromptText, after: PromptText) -> str:
+    def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
         if _slots(after) != _slots(before):
             return "it changes which inputs the prompt takes"
         statements = _statements(*after.trees)
@@ -678,7 +772,7 @@ class Guard:
         misled = [statement for pair in comparisons(before, after) for statement in pair.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
-        if self._only_restores(before, after):
+        if replaces_section(edit) or self._only_restores(before, after):
             return ""
         lost_sentences = [
             texts

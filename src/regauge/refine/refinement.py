@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import ProviderError, UsageError
+from regauge.errors import PromptError, ProviderError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
@@ -18,6 +18,7 @@ from regauge.prompts import (
     content_errors,
     fix_messages,
     parse_prompt,
+    replaceable_errors,
 )
 from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
@@ -200,6 +201,9 @@ def loop_config(
     judging: Mapping[str, float] | None = None,
 ) -> LoopConfig:
     """The configuration of a run."""
+    mark_errors = replaceable_errors(subject.prompt)
+    if mark_errors:
+        raise PromptError(mark_errors)
     base = subject.text
     by_split = {
         split: tuple(name for name, member in subject.members.items() if member.case.split == split)
@@ -226,6 +230,7 @@ def loop_config(
         policy.guard,
         frozen=options.frozen,
         released=subject.released_texts,
+        replaceable=subject.prompt.replaceable,
         feedback=[evidence.text for evidence in subject.feedback.evidence],
     )
 
@@ -385,6 +390,9 @@ def run_inputs(
         **({"goals": goals} if config.goals else {}),
         "options": options.to_json(),
         "warnings": list(warnings_of(subject.judges(), refiner, critics=bool(config.critics))),
+        "replaceable": [
+            [mark.section, mark.message, mark.words] for mark in subject.prompt.replaceable
+        ],
         "feedback": TypeAdapter(Feedback).dump_python(subject.feedback, mode="json"),
         "releases": TypeAdapter(tuple[Release, ...]).dump_python(subject.releases, mode="json"),
         "examples": digest_of([[e.id, e.input, e.output] for e in subject.examples]),

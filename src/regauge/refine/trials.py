@@ -355,6 +355,7 @@ def problem_of(
         critique=state.critique,
         released=tuple(released),
         examples=tuple(examples),
+        replaceable=state.config.guard.open_sections(state.text),
         feedback=_bearing_on(mode, feedback),
         cycle=state.cycle,
         model_calls=model_calls_left(state),

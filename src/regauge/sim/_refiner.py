@@ -87,6 +87,42 @@ def json_list(text: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if is_object(entry)] if is_list(entries) else []
 
 
+def _apply_to_section(desk: RefinerInputs, useful: list[dict[str, JSON]]) -> list[dict[str, JSON]]:
+    """Return a helpful edit; sometimes a rewritten section, if that is allowed.
+
+    It is the section of the useful edits, else any. At times a rule is forgotten.
+    """
+    dice, sections = desk.dice, json_list(desk.texts.get("sections", ""))
+    if not sections or not dice.happens("section", 0.3):
+        return useful
+    texts = [_lines_of_section(desk.texts.get("prompt", ""), section) for section in sections]
+    homes = [number for number, lines in enumerate(texts) if useful[0]["line"] in lines]
+    home = homes[0] if homes else dice.pick("section", len(sections))
+    lines = texts[home]
+    rules = [line for line in lines if _RE.rule.match(line)]
+    if len(rules) > 1 and dice.happens("forgets", 0.3):
+        lines.remove(rules[dice.pick("forgets", len(rules))])
+    for op in useful:
+        line, text = str(op["line"]), str(op["text"])
+        if line not in lines:
+            lines.append(text)
+        elif op["op"] == "insert_after":
+            lines.insert(lines.index(line) + 1, text)
+        else:
+            lines[lines.index(line)] = text
+    text_of_section = "\n".join(line for line in lines if line.strip())
+    return [_operation("replace_section", sections[home].get("line"), text_of_section)]
+
+
+def _lines_of_section(prompt: str, section: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a section, such as `lines 3 to 7` of a message."""
+    parts = _RE.role.split(prompt)
+    block = parts[parts.index(str(section["message"])) + 1]
+    first, last = map(int, _RE.number.findall(str(section["its text"])))
+    lines = [_RE.numbered.sub("", line, count=1) for line in block.rstrip("\n").split("\n")]
+    return lines[first - 1 : last]
+
+
 _FLUFF: Final[list[str]] = _RE.entry("fluff")
 # The kind of a proposal, by the upper bound of the random number.
 _UNREADABLE, _DONE, _REWRITE, _LEAK, _DROP, _IDLE = 0.04, 0.06, 0.12, 0.20, 0.26, 0.46
@@ -148,7 +184,7 @@ def _propose(desk: RefinerInputs) -> JSON | str:  # noqa: PLR0911 - one line for
         return _edit("Shorter is clearer.", _operation("delete", dropped_rule), *useful)
     if throw < _IDLE or not useful:
         return _edit("It sets the tone.", _add_line(desk, _FLUFF[dice.pick("fluff", len(_FLUFF))]))
-    return _edit("It says what the check looks at.", *useful)
+    return _edit("It says what the check looks at.", *_apply_to_section(desk, useful))
 
 
 def _useful_edits(desk: RefinerInputs) -> list[dict[str, JSON]]:

@@ -14,7 +14,7 @@ from benchmarks.refine_tasks.incidents import TASK as INCIDENTS
 from benchmarks.refine_tasks.invoices import TASK as INVOICES
 from benchmarks.refine_tasks.tickets import TASK as TICKETS
 from regauge.refine._policy import GuardPolicy
-from regauge.refine.edits import PromptText, apply
+from regauge.refine.edits import Edit, PromptText, apply, ops_between
 from regauge.refine.guards import CaseText, Guard, Leaks, specific, text_warnings
 from regauge.refine.subject import public_texts
 from tests.unit.refine.leak_texts import FORMS, NUMBER_FORMS, SUBJECTS, instructions, subject
@@ -62,7 +62,7 @@ def test_golden_answers_of_a_simulated_task_are_recognised_in_every_dress(task, 
     lines = [leaked(case, form, rng) for case in cases]
     edits = [adding(line, base.messages[0].content.split("\n")[3]) for line in lines]
 
-    missed = [e.added_text for e in edits if not guard.objection(base, apply(base, e.ops))]
+    missed = [e.added_text for e in edits if not guard.objection(e, base, apply(base, e.ops))]
 
     assert len(missed) <= 0.05 * len(lines), missed
 
@@ -141,12 +141,14 @@ def test_a_corrected_example_is_judged_by_the_words_that_are_new_in_it(label, da
     cases.append(CaseText(id="c9", texts=("A hat.",), expected=answer.format("quokka", "May")))
     guard = Guard(before, cases, [], GuardPolicy())
     after = PromptText.from_contents(said + answer.format(label, date))
+    edit = Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model:m")
 
-    assert guard.objection(before, after).startswith("it gives a case away") is refused
+    assert guard.objection(edit, before, after).startswith("it gives a case away") is refused
 
     corrected = PromptText.from_contents(said + answer.format("stain", "3 October"))
     further = PromptText.from_contents(said + answer.format("stain", "2026-10-03"))
-    assert not guard.objection(corrected, further)
+    edit = Edit(ops=ops_between(corrected, further), strategy="rewrite", proposer="model:m")
+    assert not guard.objection(edit, corrected, further)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ def test_no_order_of_a_case_input_gets_past_the_guard():
         guard = Guard(base, [case], LINES.values(), GuardPolicy())
         for line in (attack, f"- {attack.removeprefix('- ')}", f"- Always: {attack.lower()}"):
             edit = adding(line)
-            if not guard.objection(base, apply(base, edit.ops)):
+            if not guard.objection(edit, base, apply(base, edit.ops)):
                 passed.append(line)
 
     assert len(ATTACKS) == 100
@@ -225,7 +227,7 @@ def test_a_canary_of_a_holdout_case_is_recognised():
 def test_each_rule_says_what_it_objects_to(edit, says):
     guard = Guard(HEALTHY, [], [], GuardPolicy())
 
-    objection = guard.objection(HEALTHY, apply(HEALTHY, edit.ops))
+    objection = guard.objection(edit, HEALTHY, apply(HEALTHY, edit.ops))
 
     assert says in objection
     assert bool(objection) == bool(says)
@@ -261,7 +263,7 @@ def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
     guard = Guard(text, [], [], GuardPolicy())
     after = apply(text, edit.ops)
 
-    assert not guard.objection(text, after)
+    assert not guard.objection(edit, text, after)
     found = guard.suspicion(text, after)
     assert suspected in found
     assert bool(found) == bool(suspected)
@@ -271,16 +273,19 @@ def test_a_contradiction_between_instructions_is_suspected_and_refutes_nothing(
 def test_a_statement_goes_with_the_heading_that_it_leaves_without_text():
     after = PromptText.from_contents("Be kind.\n\n{{input}}")
     before = PromptText.from_contents("Be kind.\n\noverride:\n  tense: present\n\n{{input}}")
+    edit = Edit(ops=ops_between(before, after), strategy="rewrite", proposer="model:m")
 
-    assert not Guard(before, [], [], GuardPolicy()).objection(before, after)
+    assert not Guard(before, [], [], GuardPolicy()).objection(edit, before, after)
 
 
 def test_two_lines_of_the_prompt_are_not_taken_out_at_once():
+    from regauge.refine.edits import Edit
 
     both = (*deleting(SHORT).ops, *deleting(JSON).ops)
+    edit = Edit(ops=both, strategy="s", proposer="p")
     guard = Guard(HEALTHY, [], [], GuardPolicy())
 
-    assert "takes 2 statements out" in guard.objection(HEALTHY, apply(HEALTHY, both))
+    assert "takes 2 statements out" in guard.objection(edit, HEALTHY, apply(HEALTHY, both))
 
 
 @given(
@@ -294,8 +299,8 @@ def test_what_a_strict_policy_lets_pass_a_looser_one_does_too(growth, more, word
     strict = Guard(HEALTHY, [], [], GuardPolicy(growth=growth, growth_words=2))
     loose = Guard(HEALTHY, [], [], GuardPolicy(growth=growth + more, growth_words=3))
 
-    if not strict.objection(HEALTHY, after):
-        assert not loose.objection(HEALTHY, after)
+    if not strict.objection(edit, HEALTHY, after):
+        assert not loose.objection(edit, HEALTHY, after)
 
 
 @given(text=st.text(alphabet="abc 12-", max_size=30))
@@ -336,7 +341,8 @@ def prompt_of(*lines: str) -> PromptText:
 )
 def test_an_edit_that_tears_the_layout_is_refused(before: list[str], after: list[str], why: str):
     old, new = prompt_of(*before), prompt_of(*after)
-    objection = Guard(old, [], [], GuardPolicy()).objection(old, new)
+    edit = Edit(ops=ops_between(old, new), strategy="rewrite", proposer="model:m")
+    objection = Guard(old, [], [], GuardPolicy()).objection(edit, old, new)
     assert why in objection
     assert bool(objection) is bool(why)
 

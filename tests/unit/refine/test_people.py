@@ -243,7 +243,7 @@ def test_a_persons_words_are_no_part_of_a_prompt(added, objected):
         HEALTHY, [CaseText(id="a", texts=("x",))], public, GuardPolicy(), feedback=feedback
     )
     edit = adding(added)
-    said = guard.objection(HEALTHY, apply(HEALTHY, edit.ops))
+    said = guard.objection(edit, HEALTHY, apply(HEALTHY, edit.ops))
     assert ("takes a person's words" in said) == objected
     assert bool(said) == objected
 

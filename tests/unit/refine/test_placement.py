@@ -8,6 +8,7 @@ import pytest
 
 from regauge.refine.edits import (
     Anchor,
+    Delete,
     Edit,
     Insert,
     PromptText,
@@ -206,7 +207,7 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
         here = world(base, propose=lambda *_, after=after: [rewritten(base, after)])
         guard = here.config.guard
         assert len(units_of(base, after)) == 1
-        assert not guard.objection(base, after)
+        assert not guard.objection(rewritten(base, after), base, after)
         here.run()
         state = next(s for s in here.states if s.open_modes)
         kept, _ = candidates_of(state, [rewritten(base, after)])
@@ -225,10 +226,11 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
 def test_a_step_that_another_refers_to_is_not_taken_out():
     base = PromptText.from_contents(STEPS)
     guard = world(base).config.guard
+    gone = Edit(ops=(Delete(Anchor("2. Note handwritten remarks.")),), strategy="m", proposer="m")
     one, _, three = (line[3:] for line in STEPS.split("\n")[1:4])
     after = units(STEPS, one, three)
     assert "it takes out the step that 'Name missing papers as in step 2.' refers to" in (
-        guard.objection(base, after)
+        guard.objection(gone, base, after)
     )
 
 

@@ -14,6 +14,7 @@ from regauge.refine.attempts import Attempt
 from regauge.refine.edits import (
     Edit,
     EditError,
+    ReplaceSection,
     apply,
     changed_statements,
     comparisons,
@@ -52,6 +53,8 @@ _CANDIDATES_MAX = 5
 _RELEASES_MAX = 3
 # At least this many candidates are complete proposals, if there are any.
 _WHOLE_MIN = 2
+# The number of changes that a section counts as: it follows all edits of statements.
+_SECTION = 10
 
 
 def candidates_of(
@@ -67,7 +70,7 @@ def candidates_of(
     has_guarded = False
     for shape, (edit, after) in pool.items():
         refusal = state.memory.refuses(state.mode.key, state.text, after)
-        objection = refusal or state.config.guard.objection(state.text, after)
+        objection = refusal or state.config.guard.objection(edit, state.text, after)
         if objection:
             state = refuse(state, edit, objection)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
@@ -80,10 +83,11 @@ def candidates_of(
             continue
         relevance = _relevance(state, edit, after)
         suspicion = state.config.guard.suspicion(state.text, after)
+        is_section = isinstance(edit.ops[0], ReplaceSection)
         rank = (
             not relevance,
             bool(suspicion),
-            len(units_of(state.text, after)),
+            _SECTION if is_section else len(units_of(state.text, after)),
             count_lost_words(state.text, after),
             -relevance,
         )
@@ -158,15 +162,18 @@ def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]
     tried_shapes = {other.text.shape for other in state.candidates}
     guard, errors_in, suspicion = state.config.guard, state.config.errors_in, ""
     keep_blocks = candidate.release is not None
+    ops = candidate.edit.ops
+    if ops and isinstance(ops[0], ReplaceSection):
+        return  # it is verified as one unit
     for text in reductions(state.text, candidate.text, keep_blocks=keep_blocks):
         if text.shape in tried_shapes or len(errors_in(text)) > len(errors_in(candidate.text)):
             continue
+        edit = edit_between(candidate.edit, state.text, text)
         if not candidate.release:
             refused = state.memory.refuses(state.mode.key, state.text, text)
-            if refused or guard.objection(state.text, text):
+            if refused or guard.objection(edit, state.text, text):
                 continue
             suspicion = guard.suspicion(state.text, text)
-        edit = edit_between(candidate.edit, state.text, text)
         yield replace(candidate, edit=edit, text=text, suspicion=suspicion, is_smaller=True)
 
 
@@ -186,12 +193,15 @@ def _pool(
             if len(edit.ops) > 1:
                 waiting += [replace(edit, ops=(op,)) for op in edit.ops]
             continue
+        if isinstance(edit.ops[0], ReplaceSection):
+            wholes.append((edit, literal))
+            continue
         # What is lost or laid out anew next to other changes has no reason of its own.
         after = without_losses(state.text, renumber_text(state.text, literal))
         wholes.append((edit if after == literal else edit_between(edit, state.text, after), after))
         for part in parts_of(state.text, after):
             pool.setdefault(part.shape, (edit_between(edit, state.text, part), part))
-    for edit, after in wholes:
+    for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
         pool.setdefault(after.shape, (edit, after))
     for edit, after in list(pool.values()):
         for variant, variant_text in _corrections(state.text, edit, after):
@@ -237,10 +247,14 @@ def rule_to_follow(state: LoopState) -> str:
     check = state.mode.check
     texts = [state.config.base, *(accepted.text for accepted in state.accepted)]
     rule_texts = [
-        changed_statements(before, accepted.text)[0]
+        accepted.edit.added_text
+        if isinstance(accepted.edit.ops[0], ReplaceSection)
+        else changed_statements(before, accepted.text)[0]
         for before, accepted in zip(texts, state.accepted, strict=False)
         if accepted.mode.check == check
     ]
+    if state.accepted and rule_texts and isinstance(state.accepted[-1].edit.ops[0], ReplaceSection):
+        return ""  # it was tested as a whole, so no part of it is tried alone
     criterion = state.config.checks.get(check)
     rules = ([criterion.advice] if criterion else []) + rule_texts[-1:]
     return next((rule for rule in rules if rule.strip() and find_rule(state.text, rule)), "")

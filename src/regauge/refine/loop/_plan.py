@@ -76,7 +76,8 @@ def screen(state: LoopState) -> Trials:
     ]
     count = _SEARCH_TRIALS if searches else state.test.screen_cases
     trials = deal_trials(cases, count)
-    texts = {c.text.digest: c.text for c in searches or smaller or state.candidates}
+    candidates = searches or smaller or state.candidates
+    texts = {candidate.text.digest: candidate.text for candidate in candidates}
     return tuple(
         plan_trials(state, text, cases, trials, check=state.mode.check) for text in texts.values()
     )
@@ -572,7 +573,7 @@ def settling_trials(state: LoopState) -> Trials:
         if progress.status == "undecided"
         and (not waiting or any(_covers(progress.goal, mode) for mode in waiting))
     ]
-    trials_by_case: dict[str, int] = {}
+    planned: dict[str, int] = {}
     for progress in sorted(undecided, key=trials_to_settle):
         goal = progress.goal
         outcomes = {case: tally.outcomes(text.digest, case) for case in goal.cases}
@@ -580,10 +581,10 @@ def settling_trials(state: LoopState) -> Trials:
         if least_trials(goal.pass_rate) > _TRIALS_OF_A_CASE * len(cases):
             continue
         per_case = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(progress) // len(cases)))
-        missing = {c: max(trials_by_case.get(c, 0), per_case - len(outcomes[c])) for c in cases}
-        if sum({**trials_by_case, **missing}.values()) <= room:
-            trials_by_case |= missing
-    return (number_trials(text, trials_by_case, lambda case: tally.next_trial(text.digest, case)),)
+        missing = {c: max(planned.get(c, 0), per_case - len(outcomes[c])) for c in cases}
+        if sum({**planned, **missing}.values()) <= room:
+            planned |= missing
+    return (number_trials(text, planned, lambda case: tally.next_trial(text.digest, case)),)
 
 
 def _while_searching(state: LoopState, goal: Goal) -> GoalProgress:

@@ -146,7 +146,7 @@ def _remove(state: LoopState) -> LoopState:
     text = state.config.base
     for removal in state.config.removals:
         after = apply(text, removal.edit.ops)
-        objection = state.config.guard.objection(text, after)
+        objection = state.config.guard.objection(removal.edit, text, after)
         if objection:
             state = refuse(state, removal.edit, objection)
             continue

@@ -9,6 +9,7 @@ from regauge.refine.edits import (
     Insert as Insert,
     PromptText as PromptText,
     Replace as Replace,
+    ReplaceSection as ReplaceSection,
     apply as apply,
 )
 from regauge.refine.loop._state import Critique as Critique, TrialResults as TrialResults

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.providers import Completion, ModelId
     from regauge.refine.edits import Op
+    from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Interrupted
     from regauge.refine.proposers._protocol import ModelCaller, Problem, Proposer, RedactedCase
 
@@ -390,7 +391,9 @@ def critique_in(response: str, *, author: str) -> Critique:
     )
 
 
-def edit_in(response: str, text: PromptText, *, proposer: str) -> Edit:
+def edit_in(
+    response: str, text: PromptText, *, proposer: str, sections: Sequence[OpenSection] = ()
+) -> Edit:
     """The edit in a response.
 
     A whole new prompt instead of operations is read as the operations that lead to it.
@@ -413,7 +416,7 @@ def edit_in(response: str, text: PromptText, *, proposer: str) -> Edit:
         raise NoEditError("the reply proposes no operations")
     rationale = document.get("rationale", "")
     return Edit(
-        ops=tuple(_op(operation, text) for operation in operations),
+        ops=tuple(_op(operation, text, sections) for operation in operations),
         strategy=_strategy(operations),
         proposer=proposer,
         rationale=" ".join(rationale.split()) if isinstance(rationale, str) else "",
@@ -472,11 +475,13 @@ def edit_of_text(full_text: str, text: PromptText, *, proposer: str, rationale: 
     return Edit(ops=ops, strategy=REWRITE, proposer=proposer, rationale=rationale)
 
 
-def _op(operation: JSON, text: PromptText) -> Op:
+def _op(operation: JSON, text: PromptText, sections: Sequence[OpenSection]) -> Op:
     document: dict[str, Any] = dict(operation) if isinstance(operation, dict) else {}
     line = document.get("line")
     if isinstance(line, str):
         document["line"] = _match_line(line, text)
+        if document.get("op") == "replace_section":
+            document = {**document, **_section_fields(document, sections)}
     new = document.get("text")
     if isinstance(new, str) and _NUMBER.match(new) and _NUMBER.match(str(line)):
         document["text"] = _NUMBER.sub("", new, count=1)
@@ -493,6 +498,25 @@ def _match_line(line: str, text: PromptText) -> str:
     existing = {line.text.strip() for line in text.lines}
     bare = _NUMBER.sub("", line, count=1)
     return bare if line.strip() not in existing and bare.strip() in existing else line
+
+
+def _section_fields(document: Mapping[str, Any], sections: Sequence[OpenSection]) -> dict[str, Any]:
+    """The message with the section, and its new text without surroundings."""
+    heading, text = str(document["line"]).strip(), document.get("text")
+    fields: dict[str, Any] = {"line": heading}
+    messages = [section.message for section in sections if section.heading == heading]
+    if len(messages) == 1:
+        fields["message"] = messages[0]
+    if isinstance(text, str):
+        lines = text.strip("\n").split("\n")
+        if all(_NUMBER.match(line) for line in lines if line.strip()):
+            lines = [_NUMBER.sub("", line, count=1) for line in lines]
+        if lines[0].strip() == heading:
+            lines = lines[1:]
+        if lines and heading.startswith("<") and lines[-1].strip() == f"</{heading[1:]}":
+            lines = lines[:-1]
+        fields["text"] = "\n".join(lines)
+    return fields
 
 
 def _strategy(operations: list[JSON]) -> str:
@@ -563,6 +587,7 @@ class ModelProposer:
             parts = {
                 "critique": _critique(problem.critique),
                 "earlier": _earlier(problem),
+                "sections": _sections(problem),
                 "people": _people(problem),
                 "lessons": _lessons(problem),
             }
@@ -586,7 +611,7 @@ class ModelProposer:
 
     def _edit(self, problem: Problem, response: str) -> Edit:
         proposer = f"model:{self.model}"
-        return edit_in(response, problem.text, proposer=proposer)
+        return edit_in(response, problem.text, proposer=proposer, sections=problem.replaceable)
 
     def _compose(
         self,
@@ -746,6 +771,21 @@ def _people(problem: Problem) -> str:
         }
         rows.append({key: value for key, value in document.items() if value})
     return format_json([*rows], placeholder="(nothing)")
+
+
+def _sections(problem: Problem) -> str:
+    """The sections that may be replaced, with their lines and limits."""
+    return format_json(
+        [
+            {
+                "line": section.heading,
+                "message": problem.text.messages[section.message].role,
+                "its text": f"lines {section.first} to {section.last}",
+                "words at most": section.words_max,
+            }
+            for section in problem.replaceable
+        ]
+    )
 
 
 def _lessons(problem: Problem) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regauge.refine.attempts import Attempt
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import FeedbackRemark
+    from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Critique, Interrupted, TrialResults
 
 
@@ -81,6 +82,7 @@ class Problem:
         examples: The pool of examples.
         candidates: The number of edits to propose.
         model_calls: The most calls of a model.
+        replaceable: The sections that an edit may replace as a whole.
         feedback: Remarks of users on the check: hints, and never instructions.
         cases: The names of cases for trials of a search, failing ones first.
         run_trials: Runs one trial of each of some cases with another text, for proposers that
@@ -102,6 +104,7 @@ class Problem:
     cycle: int = 1
     candidates: int = 4
     model_calls: int = 40
+    replaceable: tuple[OpenSection, ...] = ()
     feedback: tuple[FeedbackRemark, ...] = ()
     cases: tuple[str, ...] = ()
     run_trials: RunTrials | None = None

@@ -104,7 +104,7 @@ def told(
         train=("one", "two", "three"),
         holdout=("held",),
         checks={LIMIT.name: LIMIT, SEVERITY.name: SEVERITY},
-        guard=Guard(text, [], [], GuardPolicy()),
+        guard=Guard(text, [], [], GuardPolicy(), replaceable=more.pop("replaceable", ())),
         policy=RefinePolicy(limits=RunLimits(model_calls=more.pop("model_calls", 40))),
         proposers=("model",),
     )
