@@ -88,12 +88,12 @@ def test_a_list_of_modules_is_kept_until_one_changes(root: Path):
 
     list_file = root / MODULES_FILE
     list_file.parent.mkdir()
-    list_file.write_text('{"other:run": {"x.py": "1"}, "odd": 3}')
+    list_file.write_text('{"öther:run": {"x.py": "1"}, "odd": 3}')
     assert load() == load() == load(discover=None) == {"one.py": digest("one")}
     assert len(calls) == 1
     assert json.loads(list_file.read_text()) == {
         "one:run": {"one.py": digest("one")},
-        "other:run": {"x.py": "1"},
+        "öther:run": {"x.py": "1"},
     }
     assert list_file.read_text().endswith("}\n")
     (root / "one.py").write_text("two")
