@@ -35,7 +35,7 @@ def test_a_recording_is_read_as_it_was_written():
     ("changes", "error"),
     [
         *(({key: ...}, f"the recording has no '{key}'") for key in RECORDED if key not in {"judge", "replaced", "completion"}),
-        ({"completion": []}, "a completion is|cannot be read"),
+        ({"completion": []}, "the completion cannot be read"),
         ({"trial": "1"}, "the trial is '1', not a number from 0"),
         ({"trial": -1}, "the trial is -1"),
         ({"trial": True}, "the trial is True"),
