@@ -96,6 +96,14 @@ def test_numbers_out_of_range_are_refused(given: dict[str, Any], words: str):
     assert words in str(caught.value)
 
 
+def test_without_options_a_run_has_the_defaults_of_its_options():
+    options = resolve_options(
+        Settings(), {}, record=None, trials=None, concurrency=None, budget_usd=None
+    )
+    assert options == RunOptions(record="missing", concurrency="auto")
+    assert (options.trials, options.ahead, options.rejudge, options.models) == (1, None, False, ())
+
+
 def test_the_ends_of_the_ranges_are_taken():
     options = resolved(
         trials=TRIALS_MAX,
