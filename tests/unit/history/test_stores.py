@@ -5,15 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import sqlite3
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.errors import InvalidFileError, StoreError
+from regauge.errors import InvalidFileError, StoreError, UsageError
 from regauge.history import RunEntry, StorePlace
-from regauge.history._history import History
+from regauge.history._history import History, SyncReport
 from regauge.history._store import Store, explain_errors
 from regauge.project import Project
+from regauge.reports import RunWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +47,7 @@ def test_runs_that_cannot_be_read_are_errors_among_the_others(tmp_path: Path):
     older, newer = reversed(history.records(limit=5))
     assert isinstance(older, StoreError)
     assert isinstance(newer, StoreError)
-    assert str(older).startswith(f"history in sqlite:///{tmp_path}/{FILE}: ") or FILE in str(older)
+    assert FILE in str(older)
     assert "run 'a': it has schema version 99; this regauge reads 1\n" in str(older)
     assert str(older).endswith("fix: read it with the regauge that wrote it")
     assert "run 'b': " in str(newer)
@@ -100,3 +102,76 @@ def test_a_url_of_a_server_that_cannot_be_read_is_named(tmp_path: Path):
     with pytest.raises(StoreError, match="its URL cannot be read\n  fix: ") as caught:
         Store(place)
     assert "secret" not in str(caught.value)
+
+
+def write_run(root: Path, number: int, *results: Any) -> str:
+    """Write a run of the project; return its id."""
+    name = f"20260131-10000{number}-aaaa"
+    writer = RunWriter(root / ".regauge/runs" / name, redact=str)
+    for result in results:
+        writer.add(result)
+    writer.finish(
+        started_at=datetime(2026, 1, 31, 10, 0, number, tzinfo=UTC),
+        interrupted=False,
+        command=["pytest", "evals"],
+        options={"record": "none"},
+        git=None,
+    )
+    return name
+
+
+def test_runs_of_this_machine_are_added_once_the_oldest_first(made: Any, tmp_path: Path):
+    project = Project(root=tmp_path)
+    assert History.open(project, {}).empty
+    assert History.open(project, {}).sync() == SyncReport()
+    first = write_run(tmp_path, 0, made.result([made.trial(0)]))
+    second = write_run(tmp_path, 1, made.result([made.trial(0, "failed"), made.trial(1)]))
+    broken = write_run(tmp_path, 2, made.result([made.trial(0)]))
+    (tmp_path / ".regauge/runs" / broken / "run.json").write_text("{")
+    history = History.open(project, {})
+    assert history.caught_up.added_runs == (first, second)
+    ((name, problem),) = history.caught_up.unreadable
+    assert name == broken
+    assert "run.json" in problem
+    assert History.open(project, {}).caught_up.added_runs == ()
+    suites = history.suites("alert")
+    assert [(suite.run, suite.cases, suite.passed, suite.trials) for suite in suites] == [
+        (first, 1, 1, 1),
+        (second, 1, 0, 2),
+    ]
+    assert history.suites("other") == []
+    assert [record.id for record in history.records(limit=1)] == [second]
+    assert [record.id for record in history.records(limit=9)] == [second, first]
+
+
+def test_a_shared_store_takes_no_runs_by_itself(made: Any, tmp_path: Path):
+    name = write_run(tmp_path, 0, made.result([made.trial(0)]))
+    project, environ = Project(root=tmp_path), {"REGAUGE_STORE": f"sqlite:///{tmp_path / FILE}"}
+    history = History.open(project, environ)
+    assert (history.empty, history.caught_up) == (True, SyncReport())
+    assert history.suites("alert") == []
+    assert history.sync().added_runs == (name,)
+    assert not History.open(project, environ).empty
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(made: Any, tmp_path: Path):
+    names = [
+        write_run(tmp_path, number, made.result([made.trial(0)], case=made.case(number)))
+        for number in range(2)
+    ]
+    history = History.open(Project(root=tmp_path), {})
+    record, rows = history.run(names[1])
+    assert record.id == names[1]
+    assert [row["case"] for row in rows()] == ["c1"]
+    assert history.run("20260131-100000")[0].id == names[0]
+    with pytest.raises(UsageError) as caught:
+        history.run("20260131")
+    assert str(caught.value) == (
+        f"2 runs begin with '20260131': {names[1]}, {names[0]}\n  fix: give more of its id"
+    )
+    with pytest.raises(
+        UsageError, match=r"no run 'x', neither in .regauge/runs nor in .*\n  fix: `re"
+    ):
+        history.run("x")
+    with pytest.raises(UsageError, match="there is no run 'x'"):
+        History(Project(root=tmp_path / "other"), {}).run("x")
