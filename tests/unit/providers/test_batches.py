@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from regauge.errors import ProviderError
 from regauge.maintenance.batches import key_of, result_id
 from regauge.project import EndpointSettings
+from regauge.prompts import Message
 from regauge.providers import CompletionRequest
 from regauge.providers.batches import (
     BatchClient,
@@ -335,4 +336,85 @@ def test_a_result_without_tokens_has_no_cost(socket_enabled: None):
 
     assert cost() is None
     assert cost(prompt_tokens=1_000_000, completion_tokens=500_000) == 0.5
+    asyncio.run(client.aclose())
+
+
+def test_results_are_written_file_by_file_with_the_reason_of_a_missing_part(
+    socket_enabled: None, tmp_path: Path
+):
+    replies: dict[str, object] = {
+        "files/out": {"bytes": 9},
+        "files/out/content": b"r\n",
+        "files/err/content": b"e\n",
+        "batches/b1": {
+            "id": "b1", "status": "completed", "results": [{"custom_id": "ü"}, {"custom_id": "b"}],
+        },
+    }  # fmt: skip
+    with Files(replies) as files:
+
+        def downloaded(batch: RemoteBatch) -> tuple[Any, list[bytes]]:
+            paths = [tmp_path / f"{number}.jsonl" for number in range(2)]
+            trouble = with_client(files, lambda client: client.download(batch, paths.__getitem__))
+            data = [path.read_bytes() for path in paths if path.exists()]
+            for path in paths:
+                path.unlink(missing_ok=True)
+            return trouble, data
+
+        assert downloaded(remote()) == ("", [])
+        assert downloaded(remote(results=("err",))) == ("", [b"e\n"])
+        for results in (("out", "err"), ("err", "out")):
+            trouble, data = downloaded(remote(results=results))
+            assert "the file is truncated, 2 of 9 bytes" in trouble
+            assert sorted(data) == [b"e\n", b"r\n"]
+        error, data = downloaded(remote(results=("err", "none")))
+        assert isinstance(error, ProviderError)
+        assert data == [b"e\n"]
+
+        async def inline(client: BatchClient) -> tuple[str, bytes]:
+            batch = await client.fetch("b1")
+            path = tmp_path / "inline.jsonl"
+            assert await client.download(batch, lambda _: path) == ""
+            return await client.first_bytes(batch), path.read_bytes()
+
+        first, all_lines = with_client(files, inline)
+    assert first == '{"custom_id":"ü"}\n'.encode()
+    assert all_lines == first + b'{"custom_id":"b"}\n'
+    assert files.paths.count("batches/b1") == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("http://127.0.0.1:9/v1", "/v1/chat/completions"),
+        ("https://x.openai.azure.com/openai/v1", "/chat/completions"),
+    ],
+)
+def test_a_line_is_a_call_with_the_body_of_a_live_one(url: str, path: str):
+    client = BatchClient(EndpointSettings(base_url=url), name="x", environ={"OPENAI_API_KEY": "k"})
+    request = CompletionRequest(
+        provider="x", model="m", messages=(), parameters={"max_tokens": 7}, origin="p"
+    )
+    line = client.line("id", request, other_limit=False)
+    assert line.endswith(b"}\n")
+    assert json.loads(line) == {
+        "custom_id": "id",
+        "method": "POST",
+        "url": path,
+        "body": {"model": "m", "messages": [], "max_tokens": 7},
+    }
+    other = json.loads(client.line("id", request, other_limit=True))
+    assert other["body"] == {"model": "m", "messages": [], "max_completion_tokens": 7}
+    assert client.is_limit_error("use max_completion_tokens instead")
+    assert not client.is_limit_error("no")
+    asyncio.run(client.aclose())
+
+
+def test_a_line_of_anthropic_holds_parameters_alone():
+    settings = EndpointSettings(api="anthropic", base_url="http://127.0.0.1:9")
+    client = BatchClient(settings, name="x", environ={})
+    message = Message(role="user", content="?")
+    request = CompletionRequest(provider="x", model="m", messages=(message,), parameters={})
+    document = json.loads(client.line("id", request, other_limit=False))
+    assert document.keys() == {"custom_id", "params"}
+    assert document["params"]["messages"] == [{"role": "user", "content": "?"}]
     asyncio.run(client.aclose())

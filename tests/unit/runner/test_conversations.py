@@ -134,6 +134,15 @@ def test_turns_are_answered_in_order_and_counted_together(root: Path, made: Any)
     assert {request.request.trial for request in requests} == {3}
 
 
+def test_an_attachment_of_a_turn_is_sent_and_named_in_the_record(root: Path, made: Any):
+    (root / "fixtures/a.png").write_bytes(b"\x89PNG\r\n")
+    trial = trial_of(root, made, turns=[{"user": ["See ", {"image": "a.png"}]}])
+    sourced, (request,) = talk(trial, said("Seen."))
+    message = request.request.messages[-1]
+    assert [part.path for part in message.attachments] == ["a.png"]
+    assert sourced.completion.messages[0] == {"role": "user", "content": "See [image: a.png]"}
+
+
 @pytest.mark.parametrize(
     "last",
     [{"refusal": "No."}, {"text": "x", "finish_reason": "content_filter"}],
@@ -246,6 +255,16 @@ def test_a_persona_sees_the_texts_and_ends_the_conversation(root: Path, made: An
     assert "Gone." in shown
     assert "error" not in shown
     assert requests[0].request.origin == "ann.prompt.yml"
+    suite = trial.planned_case.suite
+    persona = suite.partners.personas["ann"].prompt
+    assert [request.asker_digest for request in requests] == [
+        persona.digest,
+        suite.prompt.digest,
+        suite.prompt.digest,
+        persona.digest,
+        suite.prompt.digest,
+        persona.digest,
+    ]
     assert "no end within 2 turns of the persona 'ann'" in failure(
         trial, said("a"), said("b"), said("c"), said("d"), said("e")
     )
