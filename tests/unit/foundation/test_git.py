@@ -168,6 +168,8 @@ def test_errors_of_git_are_named(repository: Path, monkeypatch: pytest.MonkeyPat
         run_git(repository, "hash-object", "pipe", timeout_s=0.2)
     with pytest.raises(GitError, match="is not in a git repository\n  fix: git init"):
         run_git(repository.parent, "status")
+    with pytest.raises(GitError, match="is not in a git repository"):
+        remote_tip(repository.parent / "a.yml", "main")
     assert git_text(repository, "rev-parse", "none", check=False) == ""
     with pytest.raises(GitError):
         git_text(repository, "rev-parse", "none")
