@@ -64,7 +64,9 @@ def propose(path: Path, text: str, *, name: str = "refine/a", renew: bool = True
 def test_files_are_committed_on_a_branch_next_to_the_work_tree(repository: Path):
     path = repository / "prompts/a.yml"
     head = git(repository, "rev-parse", "HEAD")
+    git(repository, "update-index", "--chmod=-x", "run.sh")
     branch = propose(path, "two\n")
+    git(repository, "reset", "-q", "--hard")
     assert branch == Branch(name="refine/a", commit=git(repository, "rev-parse", "refine/a"))
     assert git(repository, "show", "refine/a:prompts/a.yml") == "two"
     assert git(repository, "rev-parse", "refine/a~1") == head

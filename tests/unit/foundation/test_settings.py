@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from regauge.errors import ConfigError, UsageError
-from regauge.project import Project, Settings
+from regauge.project import Project, PythonTarget, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -177,6 +177,13 @@ def test_a_setting_that_makes_no_sense_is_refused_in_words(name: str, value: obj
 )
 def test_a_setting_that_makes_sense_is_taken(name: str, value: object):
     assert settings_with(name, value)
+
+
+@pytest.mark.parametrize("name", ["app", "app:", ":run", "app:run()", "app.1:run", "app/x:run", ""])
+def test_a_callable_is_a_module_and_a_name_in_it(name: str):
+    assert PythonTarget(callable="app.pipeline:Bot.run").callable == "app.pipeline:Bot.run"
+    with pytest.raises(ValidationError, match="not the name of a callable"):
+        PythonTarget(callable=name)
 
 
 def test_a_directory_of_a_target_has_no_slash_at_its_end():
