@@ -15,6 +15,7 @@ from regauge.providers.registry import endpoint_of, load_provider
 from regauge.providers.remote import open_api
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 REQUEST = CompletionRequest(provider="house", model="m", messages=(), parameters={})
@@ -85,14 +86,24 @@ def test_its_completion_gets_a_latency_unless_it_has_one():
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A package that registers the provider `houses`."""
     info = tmp_path / "house_provider-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: house-provider\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[regauge.providers]\nhouses = house_made:House\n")
     (tmp_path / "house_made.py").write_text("class House: pass\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    with monkeypatch.context() as changed:
+        changed.syspath_prepend(str(tmp_path))
+        forget_providers()
+        yield
+    forget_providers()
+
+
+def forget_providers() -> None:
+    """Look at the installed packages again."""
+    registry.registered_providers.cache_clear()
+    registry.load_provider.cache_clear()
 
 
 def test_a_registered_provider_needs_no_settings(package: None):
@@ -118,6 +129,7 @@ def test_a_simulated_model_that_is_not_registered_is_to_be_installed_again(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(registry, "registered_providers", dict)
+    load_provider.cache_clear()
     with pytest.raises(
         UsageError, match=r"the simulated model is not registered: .*\n  fix: install"
     ):
