@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import Diagnostic, GitError, LockError, PromptError
@@ -251,8 +252,6 @@ def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[Conten
         if entry["key"] in unknown:
             yield _wrong_key(entry.start("key"), entry["key"], renamed)
     for match, value in examples:
-        if not set(value) & (set(properties) | set(unknown)):
-            continue
         for key, example_value in value.items():
             position = match.start() + match[0].index(f'"{key}"') + 1
             allowed: list[Any] | None = _object(properties.get(renamed.get(key, key))).get("enum")
@@ -480,12 +479,15 @@ def _content_warnings(prompt: Prompt) -> Iterator[Diagnostic]:
         content = prompt.messages[error.message].content
         first = content[content.rfind("\n", 0, error.start) + 1 :].partition("\n")[0].strip()
         # Among equal lines, find the one with the same number of equal lines above it.
-        above = content.count(first, 0, error.start) if first else 0
-        place = prompt.source.find("\nmessages:")
-        for _ in range(above + 1):
-            place = prompt.source.find(first, place + 1)
-        line = prompt.source.count("\n", 0, place) + 1 if first and place >= 0 else None
-        line = line or prompt.lines.get("messages")
+        earlier = "\n".join(message.content for message in prompt.messages[: error.message])
+        above = earlier.count(first) + content.count(first, 0, error.start)
+        places = re.compile(re.escape(first)).finditer(
+            prompt.source, prompt.source.find("\nmessages:") + 1
+        )
+        place = next(islice(places, above, None), None) if first else None
+        line = prompt.lines.get("messages")
+        if place is not None:
+            line = prompt.source.count("\n", 0, place.start()) + 1
         yield Diagnostic(path=prompt.path, line=line, message=error.text, fix=error.fix)
 
 

@@ -281,8 +281,6 @@ class Recording:
             )
         except KeyError as error:
             raise ValueError(f"the recording has no {error}") from error
-        except TypeError as error:
-            raise ValueError(f"the recording cannot be read: {error}") from error
         if type(trial) is not int or trial < 0:
             raise ValueError(f"the trial is {trial!r}, not a number from 0")
         if type(recording.replaced) is not int or recording.replaced < 0:

@@ -265,9 +265,10 @@ def _shorten_middle(text: str) -> str:
     limit = _CONVERSATION_CHARS_MAX
     if len(text) <= limit:
         return text
-    end = text[-(limit * 3 // 4) :].partition("\n")
-    omitted = len(text) - limit
-    return f"{text[: limit // 4]}\n… {omitted} more characters\n{end[2] or end[0]}"
+    begin, (cut, _, lines) = text[: limit // 4], text[-(limit * 3 // 4) :].partition("\n")
+    end = lines or cut
+    omitted = len(text) - len(begin) - len(end)
+    return f"{begin}\n… {omitted} more characters\n{end}"
 
 
 def _shorten(text: str) -> str:

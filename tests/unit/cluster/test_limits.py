@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 
 from regauge.cluster._limits import LeasedTurns, install
 from regauge.providers import AdaptiveLimit, Window
+from regauge.providers._rate import Quota
 
 
 class Scheduler:
@@ -124,3 +126,64 @@ def test_a_lease_that_is_not_used_is_void():
         return soon <= later, late
 
     assert asyncio.run(main()) == (True, math.inf)
+
+
+def test_the_limits_in_a_response_of_one_driver_slow_all():
+    async def main():
+        scheduler = Scheduler()
+        tasks: list[asyncio.Task[None]] = []
+        first, second = (
+            LeasedTurns(
+                "http://here",
+                "m",
+                call_scheduler=scheduler.ask,
+                ready=lambda: None,
+                begin=lambda work: tasks.append(asyncio.ensure_future(work)),
+            )
+            for _ in range(2)
+        )
+        loop = asyncio.get_running_loop()
+        quota = Quota(tokens=False, limit=60, remaining=0, reset_s=60)
+        first.note((quota,), in_flight=1, now=loop.time())
+        await asyncio.gather(*tasks)
+        assert second.next_at(loop.time(), waiting=2) == math.inf
+        assert second.next_at(loop.time(), waiting=2) == math.inf
+        assert len(tasks) == 2
+        await asyncio.gather(*tasks)
+        assert second.next_at(loop.time(), waiting=2) <= loop.time()
+        numbers = second.take(0), second.take(0)
+        second.next_at(loop.time(), waiting=2)
+        await asyncio.gather(*tasks)
+        return second.next_at(loop.time(), waiting=2) - loop.time(), *numbers
+
+    wait_s, number, without = asyncio.run(main())
+    assert wait_s > 0.3
+    assert number > 0 == without
+
+
+def test_a_driver_leases_as_many_turns_as_wait_and_sixteen_at_most():
+    async def main():
+        asked = []
+
+        async def call_scheduler(operation, text):
+            assert operation == "regauge_lease"
+            asked.append(json.loads(text))
+            return json.dumps([[7, 0.0]])
+
+        for waiting in (0, 3, 16, 17):
+            tasks: list[asyncio.Task[None]] = []
+            turns = LeasedTurns(
+                "http://here",
+                "m",
+                call_scheduler=call_scheduler,
+                ready=lambda: None,
+                begin=lambda work, tasks=tasks: tasks.append(asyncio.ensure_future(work)),
+            )
+            turns.next_at(0.0, waiting=waiting)
+            await asyncio.gather(*tasks)
+            assert turns.take(0.0) == 7
+        return asked
+
+    asked = asyncio.run(main())
+    assert [lease["count"] for lease in asked] == [1, 3, 16, 16]
+    assert asked[0] == {"endpoint": "http://here", "model": "m", "count": 1}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.datasets import GoldenCase, split_of
+from regauge.datasets import GoldenCase, Script, Turn, split_of
 
 ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
 shares = st.floats(0, 1)
@@ -74,3 +76,66 @@ def test_equal_cases_hash_alike_and_asking_for_the_digest_changes_neither():
     assert hash(one) == hash(other)
     assert len({one, other}) == 1
     assert "digest" not in repr(one)
+
+
+def test_every_key_of_a_record_arrives_in_its_case(load):
+    record = {
+        "id": "a",
+        "inputs": {"x": 1},
+        "expected": {"y": 2},
+        "tags": ["t", "u"],
+        "tier": "critical",
+        "split": "holdout",
+        "source": "the web",
+        "licence": "CC0",
+        "note": "seen once",
+        "checks": [{"contains": "z"}, "is_json"],
+        "pass_at": 0.5,
+        "turns": [{"user": "Hi", "expected": "Hello", "checks": ["is_json"]}],
+        "max_steps": 3,
+    }
+    (case,) = load(json.dumps(record))
+    assert case == GoldenCase(
+        id="a",
+        inputs={"x": 1},
+        expected={"y": 2},
+        tags=("t", "u"),
+        tier="critical",
+        split="holdout",
+        source="the web",
+        licence="CC0",
+        location="fixtures/golden/demo.jsonl:1",
+        note="seen once",
+        checks=({"contains": "z"}, "is_json"),
+        pass_at=0.5,
+        script=Script(turns=(Turn(user="Hi", expected="Hello", checks=("is_json",)),), max_steps=3),
+    )
+    assert case.golden == {
+        "expected": {"y": 2},
+        "checks": [{"contains": "z"}, "is_json"],
+        "turns": [{"expected": "Hello", "checks": ("is_json",)}],
+    }
+
+
+def test_the_digest_of_a_case_follows_what_changes_its_verdict():
+    case = GoldenCase(id="a", inputs={"x": 1}, expected=2, split="train")
+    other = replace(
+        case, tags=("t",), tier="tracked", split="holdout", source="s", note="n", licence="l",
+        location="f:1", pass_at=0.5,
+    )  # fmt: skip
+    assert other.digest == case.digest
+    checked = replace(case, checks=("is_json",))
+    others = [
+        replace(case, id="b"),
+        replace(case, inputs={"x": 2}),
+        replace(case, expected=3),
+        checked,
+        replace(checked, pass_at=0.5),
+        replace(case, script=Script()),
+        replace(case, script=Script(max_steps=9)),
+        replace(case, script=Script(turns=(Turn(user="Hi"),))),
+        replace(case, script=Script(turns=(Turn(user="Hi", expected="x"),))),
+    ]
+    assert len({case.digest, *(other.digest for other in others)}) == len(others) + 1
+    assert case.golden == 2
+    assert replace(case, script=Script(turns=(Turn(user="Hi"),))).golden == 2

@@ -25,6 +25,10 @@ def test_every_case_is_in_exactly_one_shard(case: str, count: int):
     assert [shard.number for shard in shards if shard.includes(case)] == [shard_of(case, count)]
 
 
+def test_a_shard_is_shown_by_its_number():
+    assert str(Shard(number=3, count=20)) == "shard 3 of 20"
+
+
 def test_shards_are_of_about_one_size():
     cases = [f"case-{number}" for number in range(10_000)]
     sizes = [sum(shard_of(case, 20) == number for case in cases) for number in range(1, 21)]

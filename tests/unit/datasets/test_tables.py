@@ -150,9 +150,11 @@ fixtures/golden/demo.csv:1: unknown column 'label'
 """),
         ),
         (
-            "id,inputs.,input.x,expected,expected.y\na,1,2,3,4\n",
+            "id,inputs.,inputs,input.x,expected,expected.y\na,1,2,2,3,4\n",
             snapshot("""\
 fixtures/golden/demo.csv:1: the column 'inputs.' names nothing
+  fix: one column `inputs.<name>` for each input, `expected.<key>` for each key
+fixtures/golden/demo.csv:1: the column 'inputs' names no input
   fix: one column `inputs.<name>` for each input, `expected.<key>` for each key
 fixtures/golden/demo.csv:1: unknown column 'input.x'
   fix: did you mean 'inputs.<name>'?

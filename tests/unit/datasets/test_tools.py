@@ -74,6 +74,32 @@ def test_a_faulty_result_is_named_with_its_line(tmp_path: Path, tools: str, erro
 
 
 @pytest.mark.parametrize(
+    ("turns", "error"),
+    [
+        (["Hi"], "turn 1 is 'Hi', not a mapping\n  fix: \"turns\": [{"),
+        ([{"user": "Hi"}, [1]], "turn 2 is a list, not a mapping"),
+        ([], "turns is []"),
+        ([{"user": "Hi"}, {"expected": 1}], "turn 2 has no message of the user"),
+        ([{"usr": "Hi"}], "turn 1 has no key 'usr'\n  fix: did you mean 'user'?"),
+        ([{"user": ["Hi", 3]}], "the user of turn 1 is a list, not text"),
+        ([{"user": 3}], "the user of turn 1 is 3, not text"),
+    ],
+)
+def test_a_faulty_turn_is_named(tmp_path: Path, turns: object, error: str):
+    with pytest.raises(DatasetError) as caught:
+        load(tmp_path, TOOLS, turns=turns)
+    assert error in str(caught.value)
+
+
+def test_files_in_a_message_are_read_as_its_text(tmp_path: Path):
+    (tmp_path / "fixtures").mkdir()
+    (tmp_path / "fixtures/note.txt").write_text("The note.")
+    parts = ["See", {"file": "note.txt"}, {"file": "note.txt", "line": 3}]
+    script = load(tmp_path, TOOLS, turns=[{"user": parts[:2]}], inputs={"x": parts}).script
+    assert script.turns[0].user == "SeeThe note."
+
+
+@pytest.mark.parametrize(
     ("name", "error"),
     [
         ("shopp", "there is no file fixtures/tools/shopp.yml\n  fix: did you mean 'shop'?"),

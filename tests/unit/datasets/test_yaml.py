@@ -212,6 +212,18 @@ fixtures/golden/demo.yaml:3: a case: the file holds over 1,000,000 values, alias
     )
 
 
+def test_a_file_in_another_encoding_is_one_error_or_one_of_each_line(error_of):
+    assert error_of(GOOD.encode("utf-16"), "demo.yaml") == (
+        "fixtures/golden/demo.yaml:1: the file is UTF-16, not UTF-8\n  fix: save it as UTF-8"
+    )
+    content = "- id: größe\n  inputs: {x: é}\n".encode("latin-1")
+    assert error_of(content, "demo.yaml") == (
+        "fixtures/golden/demo.yaml:1: not UTF-8: byte 0xf6 at column 9\n  fix: save the file as"
+        " UTF-8\nfixtures/golden/demo.yaml:2: not UTF-8: byte 0xe9 at column 15\n"
+        "  fix: save the file as UTF-8"
+    )
+
+
 def test_a_byte_order_mark_and_windows_line_ends_are_fine(load):
     assert load(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode(), "demo.yaml").get("a")
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from regauge.errors import (
     RegaugeError,
     UnmeasuredError,
     UsageError,
+    explain_os_error,
+    find_no_descriptor,
 )
 
 
@@ -54,6 +57,46 @@ the recording is of an older request: case 'disk full' of prompt 'triage', trial
 def test_facts_of_a_provider_error_are_attributes():
     error = ProviderError("down", kind="connection", attempts=6)
     assert (error.kind, error.status, error.attempts, str(error)) == ("connection", None, 6, "down")
+
+
+@pytest.mark.parametrize(
+    ("number", "problem", "fix"),
+    [
+        (errno.ENOSPC, "no space is left on the disk", "make room, then run"),
+        (errno.EDQUOT, "no space is left on the disk", "make room, then run"),
+        (
+            errno.EFBIG,
+            "the file is larger than this process may write",
+            "raise the limit (ulimit -f",
+        ),
+        (
+            errno.EMFILE,
+            "too many files and connections are open",
+            "raise the limit, as with ulimit",
+        ),
+        (
+            errno.ENFILE,
+            "too many files and connections are open",
+            "raise the limit, as with ulimit",
+        ),
+        (errno.ENAMETOOLONG, "the name is too long for a file", "choose a shorter name"),
+        (
+            errno.ELOOP,
+            "a symbolic link that leads to itself",
+            "remove the link, or point it at a file",
+        ),
+    ],
+)
+def test_an_error_of_the_system_has_a_fix(number: int, problem: str, fix: str):
+    explained = explain_os_error(OSError(number, "x"))
+    assert explained[0] == problem
+    assert explained[1].startswith(fix)
+
+
+def test_any_other_error_of_the_system_keeps_its_words():
+    assert explain_os_error(OSError(errno.EIO, "Input/output error")) == ("Input/output error", "")
+    assert explain_os_error(OSError("odd")) == ("odd", "")
+    assert find_no_descriptor() is None
 
 
 @pytest.mark.parametrize(

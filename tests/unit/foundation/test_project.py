@@ -173,6 +173,23 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
             "[tool.regauge]\nbudget_usd = inf\n",
             ":2: tool.regauge.budget_usd: must be a finite number",
         ),
+        ("[tool.regauge]\nredact = 'x'\n", ":2: tool.regauge.redact: must be a list, not 'x'"),
+        (
+            "[tool.regauge.providers.a]\napi_key_env = 'K'\napi_key_command = ['k']\n",
+            ":1: tool.regauge.providers.a: api_key_env and api_key_command both name a key",
+        ),
+        (
+            "[tool.regauge.providers.a]\napi = 'responses'\nvary_seed = true\n",
+            ":1: tool.regauge.providers.a: api = 'responses' takes no seed",
+        ),
+        (
+            "[tool.regauge.providers.a]\napi = 'anthropic'\nvary_seed = true\n",
+            "api = 'anthropic' takes no seed",
+        ),
+        (
+            "[tool.regauge.providers.http]\nbase_url = 'http://a/v1'\n",
+            ":1: tool.regauge.providers: http is a kind of target",
+        ),
         ("[tool.regauge]\nproviders = 5\n", ":2: tool.regauge.providers: must be a table, not 5"),
         (
             "[tool.regauge]\nrecord = 'some'\n",
@@ -231,6 +248,26 @@ def test_the_fix_of_an_unknown_setting_names_the_table_that_has_it(
 ):
     (diagnostic,) = diagnostics(tmp_path, text)
     assert diagnostic.endswith(f"no such setting\n  fix: {fix}")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "store = 'postgresql://me@db/evals'",
+        "store = 'sqlite:///team.sqlite3'",
+        "[tool.regauge.providers.a]\nvary_seed = true",
+        "[tool.regauge.providers.a]\napi_key_command = ['k']",
+        "[tool.regauge.providers.a]\napi_key_env = ''",
+    ],
+)
+def test_settings_that_go_together_are_read(tmp_path: Path, table: str):
+    settings = configured(tmp_path, f"[tool.regauge]\n{table}\n").settings
+    assert settings.store == (table.split("'")[1] if table.startswith("store") else None)
+
+
+def test_an_error_of_a_setting_without_its_file_has_the_path(tmp_path: Path):
+    error = Project(root=tmp_path).setting_error(("refine", "goals"), "odd", fix="mind")
+    assert str(error) == f"{tmp_path}/pyproject.toml: tool.regauge.refine.goals: odd\n  fix: mind"
 
 
 def test_a_pyproject_that_is_no_file_is_one_error(tmp_path: Path):

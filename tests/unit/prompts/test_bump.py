@@ -99,6 +99,12 @@ def test_a_changelog_that_is_an_alias_cannot_be_edited():
         bumped(text, note="b")
 
 
+def test_an_entry_next_to_its_key_cannot_get_one_above_it():
+    text = f"version: 1.0.0\n? changelog\n: - version: 1.0.0\n    text: a\n{MESSAGES}"
+    with pytest.raises(PromptError, match="the first entry of changelog shares its line"):
+        bumped(text, note="b")
+
+
 def test_a_version_with_escapes_cannot_be_edited():
     with pytest.raises(PromptError, match="written with escapes"):
         bumped(f'version: "1.0.\\x30"\n{MESSAGES}')

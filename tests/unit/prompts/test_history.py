@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from regauge.errors import GitError, PromptError, UsageError
 from regauge.prompts import (
+    CANDIDATES_ENV,
     Repository,
     bump,
     load_prompt,
@@ -16,9 +17,8 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from regauge.prompts._parse import prompt_name
+from regauge.prompts._versions import read_prompt_text
 
 TEXT = "name: Greet\nmessages:\n  - role: user\n    content: Say hello to {{x}}.\n"
 
@@ -153,6 +153,55 @@ def test_outside_of_git_only_the_file_can_be_loaded(tmp_path):
         load_prompt("p", "0.9.0", root=tmp_path)
 
 
+def test_a_repository_that_git_does_not_know_is_none(project, tmp_path):
+    (tmp_path / "odd/.git").mkdir(parents=True)
+    assert Repository.find(tmp_path / "odd") is None
+    project.git("config", "core.worktree", str(tmp_path / "odd"))
+    with pytest.raises(GitError, match=r"/\.git names another work tree: .*/odd\n  fix: remove"):
+        Repository.find(project.root)
+
+
+def test_first_parents_are_counted(project, greet):
+    repository = Repository.open(project.root)
+    assert [repository.reaches(ref) for ref in ("HEAD", "HEAD~3", "nope")] == [3, 0, None]
+
+
+def test_a_candidate_text_replaces_a_prompt_and_is_marked_as_loaded(project, greet, monkeypatch):
+    candidates = project.root / "candidates"
+    candidates.mkdir()
+    monkeypatch.setenv(CANDIDATES_ENV, str(candidates))
+    assert "morning" in load_prompt("greet", root=project.root).messages[0].content
+    assert list(candidates.iterdir()) == []
+    (candidates / "greet.prompt.yml").write_text(TEXT.replace("hello", "hi"))
+    prompt = load_prompt("greet", root=project.root)
+    assert (prompt.path, "hi to" in prompt.messages[0].content) == (greet, True)
+    assert "hello" in load_prompt("greet", "1.0.0", root=project.root).messages[0].content
+    assert any(path.suffix == ".loaded" for path in candidates.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt"),
+    [
+        ("a/greet.prompt.yml", "greet"),
+        ("greet.prompt.yaml", "greet"),
+        ("greet.yml", "greet"),
+        ("greet", "greet"),
+        (".yaml", ".yaml"),
+    ],
+)
+def test_the_name_of_a_prompt_is_that_of_its_file(name, prompt):
+    assert prompt_name(Path(name)) == prompt
+
+
+def test_a_prompt_file_that_is_not_there_or_a_loop_is_told(tmp_path):
+    with pytest.raises(PromptError, match="there is no such prompt file"):
+        read_prompt_text(tmp_path / "no.prompt.yml")
+    loop = tmp_path / "loop.prompt.yml"
+    loop.symlink_to(loop)
+    with pytest.raises(PromptError, match=r"loop\.prompt\.yml"):
+        read_prompt_text(loop)
+
+
 def test_a_missing_git_is_told(project, greet, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(GitError, match="the program `git` was not found"):
@@ -185,6 +234,8 @@ def test_strange_file_names_are_only_names(project):
 def test_commits_that_do_not_parse_are_passed_over(project):
     path = project.write("p", f"version: 1.0.0\n{TEXT}")
     project.commit("good")
+    path.write_text(f"version: one\n{TEXT}")
+    project.commit("odd")
     path.write_text("version: 1.0.0\nmessages: [\n")
     project.commit("bad")
     path.write_bytes(b"version: 1.0.0\n\xff\xfe\n")

@@ -76,6 +76,47 @@ def test_lines_removed_from_the_lock_are_found_through_git(project):
         found(project, against="nope")
 
 
+def test_parameters_of_tools_must_be_schemas(project):
+    tools = "tools:\n  - name: look\n  - name: find\n    parameters: {type: objct}\n"
+    project.write("good", GOOD.replace("messages:", f"{tools}messages:"))
+    lock(project, "good")
+    assert found(project).startswith(
+        "prompts/good.prompt.yml:4: the parameters of tool 'find' are no JSON schema: 'objct' is"
+    )
+
+
+def test_a_lock_outside_of_the_repository_is_compared_with_no_commit(project, tmp_path):
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    project.write("good", GOOD)
+    lock(project, "good")
+    project.commit("all")
+    project.prompts.rename(outside / "prompts")
+    project.prompts.symlink_to(outside / "prompts")
+    PromptLock(project.prompts / "prompts.lock").save()
+    assert "was removed" not in found(project)
+
+
+def test_warnings_of_equal_lines_name_the_line_of_each(project):
+    text = "version: 1.0.0\nmessages:\n  - role: system\n    content: |\n"
+    text += (
+        "      Never refrain from guessing.\n      Be kind.\n      Never refrain from guessing.\n"
+    )
+    text += "  - role: user\n    content: >-\n      Never refrain\n      from guessing.\n"
+    project.write("odd", text)
+    shown = [str(warning) for warning in lint_warnings(Project(root=project.root))]
+    lines = [text.partition("odd.prompt.yml:")[2].partition(":")[0] for text in shown]
+    assert lines == ["2", "5", "7"]
+
+
+def test_a_repeated_sentence_that_is_written_with_escapes_is_on_the_line_of_the_messages(project):
+    words = "Answer with one w\\u006frd and nothing else."
+    text = f'messages:\n  - role: user\n    content: "{words} {words}"\n'
+    project.write("escaped", f"version: 1.0.0\n{text}")
+    (warning,) = lint_warnings(Project(root=project.root))
+    assert (warning.line, "repeats 'Answer with one word" in warning.message) == (2, True)
+
+
 def test_a_broken_lock_is_told_with_the_files(project):
     project.write("bare", GOOD.partition("\n")[2])
     (project.prompts / "prompts.lock").write_text("<<<<<<< HEAD\n")

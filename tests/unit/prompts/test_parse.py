@@ -195,6 +195,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"<<: &a {{<<: *a}}\n{MESSAGES}", "`<<` merges a mapping into itself"),
         (f"testData: [{{a: {'[' * 120}{']' * 120}}}]\n{MESSAGES}", "deeper than 100 levels"),
         ("prompt: Say hi\nmodel: {name: x}", ":1: there are no `messages`: `prompt` is another"),
+        (f"inputs: [{{required: true}}]\n{MESSAGES}", ":1: an input has no 'name'"),
         ("a: *b", ":1: not YAML: found undefined alias 'b'"),
         (f"changelog: {{1.0.0: x}}\n{MESSAGES}", ":1: changelog must be a list, not a mapping"),
     ],

@@ -10,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from regauge.errors import PromptError
 from regauge.prompts import parse_prompt, set_contents
+from regauge.prompts._edit import set_model
 
 PATH = Path("greet.prompt.yml")
 LITERAL = """\
@@ -136,6 +137,28 @@ def test_a_message_in_braces_stays_there_or_is_refused() -> None:
     text = text.replace('"Hello"', "Hello")
     with pytest.raises(PromptError, match="shares its line"):
         set_contents(text, ["Bye"], path=PATH)
+
+
+def test_a_literal_block_that_ends_the_file_without_a_line_end_stays_so() -> None:
+    text = "messages:\n  - role: user\n    content: |-\n      Be brief.\n      Be kind."
+    assert set_contents(text, ["Be brief.\nBe fair."], path=PATH) == text.replace("kind", "fair")
+    assert set_contents(text, ["Be brief."], path=PATH) == text.replace("\n      Be kind.", "")
+
+
+def test_what_an_edit_cannot_change_alone_is_refused() -> None:
+    text = "x-text: &t Hi\nmessages:\n  - role: user\n    content: *t\n"
+    with pytest.raises(PromptError, match="a message's content is an alias"):
+        set_contents(text, ["Bye"], path=PATH)
+    text = "model: &m sim:a\nmessages:\n  - role: user\n    content: *m\n"
+    with pytest.raises(PromptError, match="the edit would change more than that"):
+        set_model(text, "sim:b", path=PATH)
+
+
+def test_a_model_is_set_where_there_is_none() -> None:
+    text = "version: 1.0.0 # now\nmessages:\n  - role: user\n    content: Hi\n"
+    edited = set_model(text, "sim:b", path=PATH)
+    assert edited == text.replace("# now\n", "# now\nmodel: sim:b\n")
+    assert set_model(edited, "sim:c", path=PATH) == edited.replace("sim:b", "sim:c")
 
 
 @settings(max_examples=150, deadline=None)

@@ -96,6 +96,8 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
         (f"tools: [{{name: a}}, {{name: a}}]\n{MESSAGES}", "tools declares 'a' twice"),
         (f"tools: [{{name: a, parameters: x}}]\n{MESSAGES}", "are no JSON schema"),
         (f"tools: [x]\n{MESSAGES}", "a tool must be a mapping"),
+        (f"tools: [{{type: function, function: x}}]\n{MESSAGES}", "a tool must be a mapping"),
+        (f"tools: [{{name: a, strict: 1}}]\n{MESSAGES}", "`strict` of tool 'a' must be true or"),
         (f"tools: {{file: ../x.yml}}\n{MESSAGES}", "is no path below the folder of the prompt"),
         (f"tools: {{file: no-such.yml}}\n{MESSAGES}", "'no-such.yml' cannot be read: No such file"),
         (f"toolChoice: auto\n{MESSAGES}", "toolChoice is given, but there are no `tools`"),
@@ -110,6 +112,7 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
         ("messages: [{role: assistant, tool_calls: [{name: x}]}]", "has no `id` or no `name`"),
         ("messages: [{role: tool, content: x}]", "`tool` and `tool_call_id` belong together"),
         ("messages: [{history: a b}]", "'a b' cannot be the name of an input"),
+        ("messages: [{history: [a]}]", "history must be a text, not a list"),
         ("messages: [{history: a, role: user}]", "a history has no key 'role'"),
         (f"modelParamaters: {{}}\n{MESSAGES}", "did you mean 'modelParameters'?"),
         ("messages: [{role: user, content: x, nam: y}]", "a message has no key 'nam'"),
@@ -168,6 +171,17 @@ def test_a_history_and_tool_calls_are_rendered_in_their_places():
         ([{"role": "user", "content": [{"type": "text"}]}], "the content of message 0 has a part"),
         ([{"role": "user", "content": "x", "nam": 1}], "message 0 has no key 'nam'"),
         ([{"role": "tool", "content": "x"}], "belong together"),
+        ([{"role": "user", "content": "x", "tool_call_id": "a"}], "belong together"),
+        ([{"role": "tool", "content": "x", "tool_call_id": 5}], "belong together"),
+        ([{"role": "assistant", "tool_calls": "x"}], "message 0: .* no list of calls"),
+        (
+            [{"role": "user", "content": [{"image": "a.png"}]}],
+            "message 0 names image 'a.png', read by no dataset",
+        ),
+        (
+            [{"role": "system", "content": [{"image": "a.png", "sha256": "0"}]}],
+            "message 0 has an attachment, and its role is system, not user",
+        ),
     ],
 )
 def test_a_history_that_is_none_is_refused(turns: object, complaint: str):
@@ -184,6 +198,30 @@ def test_a_list_of_messages_is_never_written_into_text():
         " at cases.jsonl:1)\n  fix: write `- history: question` among the messages"
     )
     assert prompt.render({"question": [{"role": "user"}, 1]})[0].content == '[{"role": "user"}, 1]'
+
+
+def test_an_attachment_that_no_dataset_read_is_refused():
+    prompt = parse(MESSAGES)
+    with pytest.raises(
+        RenderError, match=r"'question' names image 'a\.png', read by no dataset"
+    ) as e:
+        prompt.render({"question": {"image": "a.png"}})
+    assert "fix: write the case into a file below fixtures/golden" in str(e.value)
+    (message,) = prompt.render({"question": {"image": "a.png", "sha256": "0"}})
+    assert [part.path for part in message.attachments] == ["a.png"]
+
+
+def test_inputs_are_found_in_messages_except_those_of_a_history():
+    messages = [("system", "Help."), ("user", "Where is it?")]
+    assert parse(MESSAGES).inputs_in(messages) == {"question": "Where is it?"}
+    assert parse(MESSAGES).inputs_in(messages[:1]) is None
+    assert parse(CONVERSATION).inputs_in(messages) is None
+
+
+def test_tools_of_a_file_that_a_commit_does_not_have_are_named():
+    text = f"tools: {{file: x.yml}}\n{MESSAGES}"
+    with pytest.raises(PromptError, match=r"'x\.yml' cannot be read: the commit has no such file"):
+        parse_prompt(text, path=PATH, committed=lambda _: None)
 
 
 def test_contents_can_be_edited_next_to_histories_and_calls():

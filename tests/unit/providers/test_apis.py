@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import sys
+import threading
 import tomllib
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +25,12 @@ from regauge.providers import (
     CompletionRequest,
     ToolCall,
     Usage,
+    _endpoint,
     cost_of,
     parse_model_id,
     price_of,
 )
+from regauge.providers._endpoint import Endpoint
 from regauge.providers.remote import RemoteProvider, load_gaps
 
 RUBRICS = Path(_ask.__file__).parent / "rubrics"
@@ -39,6 +42,7 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"who": {"type": "string"}}},
     },
 }
+STRICT = {"type": "function", "function": {"name": "page", "strict": True}}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA, "strict": True}}
 
@@ -450,6 +454,24 @@ def test_a_command_that_prints_no_key_is_run_once_and_says_so(
 def test_a_command_that_is_not_there_is_named(kit: Any):
     (error,) = kit.talk([], api_key_command=["no-such-program-here"]).results
     assert "api_key_command (no-such-program-here) cannot be started" in str(error)
+    settings = EndpointSettings(api_key_command=["no-such-program-here"], base_url="http://a/v1")
+    with pytest.raises(ProviderError, match="there is no program 'no-such-program-here'"):
+        Endpoint(name="x", settings=settings, environ={}).check()
+
+
+def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_endpoint, "_COMMAND_S", 0.1)
+    settings = EndpointSettings(api_key_command=["sleep", "60"], base_url="http://a/v1")
+
+    async def fetch() -> None:
+        endpoint = Endpoint(name="x", settings=settings, environ={})
+        with pytest.raises(ProviderError, match=r"\(sleep\) did not end within 0\.1 s"):
+            await endpoint.fetch_key()
+        while any("waitpid" in t.name for t in threading.enumerate()):  # noqa: ASYNC110 - a thread
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the loop closes the pipes of the ended command
+
+    asyncio.run(fetch())
 
 
 @pytest.mark.parametrize(
@@ -469,6 +491,7 @@ def test_a_command_that_is_not_there_is_named(kit: Any):
         ),
         (("responses", None, "gpt-9"), {"parameters": {"stop": ["x"]}}, "stop"),
         (("openai", None, "gpt-5-mini"), {"parameters": {"temperature": 0.0}}, "temperature"),
+        (("openai", "https://api.anthropic.com/v1", "claude"), {"tools": (STRICT,)}, "strict"),
         (
             ("openai", "http://127.0.0.1:11434/v1", "llama"),
             {"parameters": {"logit_bias": {"1": 2}}},
@@ -663,6 +686,7 @@ def test_published_prices_count_where_the_settings_set_none():
     ("url", "model"),
     [
         ("https://api.openai.com/v1", "no-such-model-at-all"),
+        ("https://api.openai.com/v1", "text-embedding-3-small"),
         ("https://gateway.example.org/v1", "gpt-4o"),
         ("http://127.0.0.1:11434/v1", "gpt-4o"),
         ("", "gpt-4o"),

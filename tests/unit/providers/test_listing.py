@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 from datetime import date
 
 import pytest
@@ -75,6 +76,45 @@ def test_a_list_that_cannot_be_read_is_one_sentence(socket_enabled, body, header
 
     with Served(Handler) as server, pytest.raises(ProviderError, match=words):
         list_models("local", EndpointSettings(base_url=f"{server.address}/v1"), {})
+
+
+def test_models_are_listed_with_the_key_and_headers_of_the_endpoint(socket_enabled):
+    heads = []
+
+    class Handler(JsonHandler):
+        def answer(self):
+            heads.append((self.path, dict(self.headers)))
+            status = int(self.path.split("/")[1])
+            self.say({"data": [{"id": "a", "shutdown_date": "2026-12-01"}]}, status=status)
+
+    def models(status, **more):
+        settings = EndpointSettings(
+            base_url=f"{server.address}/{status}/v1", api_key_env="KEY",
+            headers_env={"X-Team": "TEAM"}, **more,
+        )  # fmt: skip
+        return list_models("x", settings, {"KEY": "k", "TEAM": "t"})
+
+    with Served(Handler) as server:
+        assert models(200) == {"a": date(2026, 12, 1)}
+        assert models(200, api="anthropic") == {"a": date(2026, 12, 1)}
+        for status, kind in ((401, "authentication"), (403, "authentication"), (404, "server")):
+            with pytest.raises(ProviderError, match=f"/v1/models returned {status}") as caught:
+                models(status)
+            assert (caught.value.kind, caught.value.status) == (kind, status)
+    assert [path for path, _ in heads[:2]] == ["/200/v1/models", "/200/v1/models?limit=1000"]
+    assert all(head["Authorization"] == "Bearer k" for _, head in heads)
+    assert all(head["X-Team"] == "t" for _, head in heads)
+    assert ["anthropic-version" in head for _, head in heads[:2]] == [False, True]
+
+
+def test_a_server_that_does_not_respond_is_named_with_the_time(socket_enabled):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        with pytest.raises(
+            ProviderError, match=r"/v1/models did not respond within 0\.1 s"
+        ) as caught:
+            list_models("x", EndpointSettings(base_url=url), {}, timeout_s=0.1)
+    assert caught.value.kind == "timeout"
 
 
 @pytest.mark.parametrize(

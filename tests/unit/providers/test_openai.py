@@ -280,6 +280,34 @@ def test_a_limit_goes_out_under_the_name_the_model_takes(kit):
     assert sum("max_tokens" in body for body in talk.endpoint.bodies) <= 4
 
 
+def test_a_limit_is_tried_under_its_other_name_again_once_that_is_refused(kit):
+    accepted = ["max_completion_tokens", "max_completion_tokens", "max_tokens", "max_tokens"]
+    done = []
+
+    def script(_, body):
+        name = accepted[min(len(done), 3)]
+        if name not in body:
+            error = {"message": "no", "code": "unsupported_parameter"}
+            error["param"] = next((key for key in body if "tokens" in key), "max_tokens")
+            return kit.Reply(status=400, document={"error": error})
+        done.append(name)
+        return kit.Reply()
+
+    requests = [kit.ask(parameters={"max_tokens": 7}, trial=n) for n in range(4)]
+    talk = kit.talk(script, *requests, concurrency=1)
+    assert [result.text for result in talk.results] == ["yes"] * 4
+    assert len(talk.endpoint.bodies) == 6
+    without = kit.talk(script, kit.ask(parameters={"top_p": 0.5}))
+    assert without.results[0].kind == "bad-request"
+
+
+def test_a_limit_with_one_name_is_tried_once(kit):
+    error = {"message": "no", "code": "unsupported_parameter", "param": "max_output_tokens"}
+    reply = kit.Reply(status=400, document={"error": error})
+    talk = kit.talk([reply], kit.ask(parameters={"max_tokens": 7}), api="responses")
+    assert (talk.results[0].kind, len(talk.endpoint.bodies)) == ("bad-request", 1)
+
+
 def test_a_rejected_parameter_that_is_no_limit_is_not_tried_again(kit):
     error = {"message": "no", "code": "unsupported_parameter", "param": "top_p"}
     reply = kit.Reply(status=400, document={"error": error})

@@ -182,3 +182,37 @@ def test_a_failure_inside_gives_the_permit_back():
         return limit.in_flight
 
     assert asyncio.run(main()) == 0
+
+
+def test_a_request_that_is_due_sooner_does_not_wait_for_one_that_is_due_later():
+    class Due:
+        """Turns that are due at one time."""
+
+        def __init__(self, seconds):
+            self._at = asyncio.get_running_loop().time() + seconds
+
+        def next_at(self, now, *, waiting):
+            del now, waiting
+            return self._at
+
+        def take(self, now):
+            del now
+            return 0
+
+    async def main():
+        due = {"later": Due(60), "sooner": Due(0.05)}
+        limit = AdaptiveLimit(window_for(4), turns=due.__getitem__)
+
+        async def work(model):
+            async with limit.permit(model):
+                return model
+
+        later = asyncio.create_task(work("later"))
+        await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            sooner = await work("sooner")
+        later.cancel()
+        await asyncio.gather(later, return_exceptions=True)
+        return sooner, later.cancelled()
+
+    assert asyncio.run(main()) == ("sooner", True)

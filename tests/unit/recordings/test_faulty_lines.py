@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from regauge.recordings import Recording
+from regauge.recordings import Recording, RecordingKey
 from regauge.recordings._measurements import MeasurementLine
 from tests.unit.recordings.conftest import recording
 
@@ -35,6 +35,7 @@ def test_a_recording_is_read_as_it_was_written():
     ("changes", "error"),
     [
         *(({key: ...}, f"the recording has no '{key}'") for key in RECORDED if key not in {"judge", "replaced", "completion"}),
+        ({"completion": []}, "the completion cannot be read"),
         ({"trial": "1"}, "the trial is '1', not a number from 0"),
         ({"trial": -1}, "the trial is -1"),
         ({"trial": True}, "the trial is True"),
@@ -81,6 +82,11 @@ def test_a_faulty_measurement_is_refused(changes: dict[str, Any], error: str):
     document = {key: value for key, value in (MEASURED | changes).items() if value is not ...}
     with pytest.raises(ValueError, match=error):
         MeasurementLine.decode(json.dumps(document).encode())
+
+
+def test_a_key_is_shown_by_its_beginning_and_its_trial():
+    assert str(RecordingKey(KEY, 0)) == "abababababab"
+    assert str(RecordingKey(KEY, 1)) == "abababababab trial 1"
 
 
 def test_a_measurement_is_an_object_of_json():

@@ -46,6 +46,20 @@ def test_what_was_saved_is_found_again(path, made):
     assert file.get(made(1).key) == made(1)
     assert list(file) == [made(1), made(2)]
     assert RecordingKey(made(1).key.digest, 1) not in file
+    assert "x" not in file
+
+
+def test_lines_are_found_although_another_process_changes_the_file_meanwhile(path, made):
+    text = "x" * 100_000
+    saved(path, made(2, text), made(4, text))
+    file = RecordingsFile.load(path)
+    saved(path, made(1, text), made(3, text))
+    assert file.get(made(4).key) == made(4, text)
+    file = RecordingsFile.load(path)
+    lines = iter(file)
+    assert next(lines) == made(1, text)
+    saved(path, made(0, text), made(5, text))
+    assert [recording.case for recording in lines] == [f"case-{n:04}" for n in (2, 3, 4, 5)]
 
 
 def test_lines_are_sorted_by_case_then_trial_whatever_the_order_they_came_in(path, made):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -173,8 +174,13 @@ def test_a_measurement_that_is_the_same_leaves_the_file_alone(tmp_path: Path):
     again = MeasurementsFile(path)
     again.put(line(0, totals={"calls": 9}), replace=True)
     assert (again.save(), path.read_bytes()) == (0, before)
+    assert again.new_lines() == []
     again.put(line(0, measurement={"score": 1, "reason": "", "details": {}}), replace=True)
-    assert again.save() == 1
+    again.put(line(3), replace=False)
+    again.put(line(2), replace=False)
+    written = [json.loads(new) for new in again.new_lines()]
+    assert [new["key"] for new in written] == [line(n).key for n in (0, 2, 3)]
+    assert again.save() == 3
 
 
 def test_all_lines_that_cannot_be_read_are_named(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey, describe_process
-from regauge.recordings._store import may_be_running
+from regauge.recordings._store import explain_errors, may_be_running
 
 HERE = str(Path(__file__).parent)
 
@@ -54,6 +55,7 @@ def test_what_was_put_is_found_by_key_and_trial(path, made):
         store.put(made(1))
         assert store.get(made(1).key) == made(1)
         assert made(1).key in store
+        assert "x" not in store
         assert store.get(RecordingKey(made(1).key.digest, 1)) is None
     with LocalStore(path) as store:
         assert store.get(made(1).key) == made(1)
@@ -353,6 +355,37 @@ def test_a_path_that_cannot_be_a_directory_says_what_to_do(tmp_path):
         LocalStore(tmp_path / "file" / "store.sqlite3")
 
 
+def test_a_store_that_another_process_makes_meanwhile_is_waited_for(path, made):
+    path.parent.mkdir()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN EXCLUSIVE")
+    thread = threading.Timer(0.1, other.close)
+    thread.start()
+    with LocalStore(path) as store:
+        store.put(made(1))
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("message", "fix"),
+    [
+        ("unable to open database file", "permission"),
+        ("attempt to write a readonly database", "permission"),
+        ("database or disk is full", "make room on the disk"),
+        ("disk I/O error", "make room on the disk"),
+        ("database is locked", "wait for it, then run the same command again"),
+        ("database is busy", "another process keeps it locked"),
+        ("file is not a database", "move it away|remove it|mv "),
+    ],
+)
+def test_an_error_of_the_store_has_a_fix(path, message, fix):
+    with pytest.raises(RecordingError) as caught, explain_errors(path):
+        raise sqlite3.OperationalError(message)
+    problem, _, given = str(caught.value).partition("\n  fix: ")
+    assert problem.endswith(f"store.sqlite3: the local store cannot be used: {message}")
+    assert re.search(fix, given)
+
+
 def test_a_full_disk_is_an_error_with_a_fix_and_loses_nothing(path, made):
     with LocalStore(path) as store:
         store.put(made(1))
@@ -372,6 +405,10 @@ def test_a_process_knows_itself_and_is_not_taken_for_another():
     assert not may_be_running(f"{host}|another boot|{pid}|{started}")
     assert may_be_running(f"another host|{boot}|1|1")
     assert not may_be_running("nonsense")
+    assert not may_be_running(f"{host}|{boot}|{2**22 + 1}|{started}")
+    assert not may_be_running(f"{host}|{boot}|x|{started}")
+    assert may_be_running(f"{host}|{boot}|{pid}|")
+    assert not may_be_running(f"{host}|{boot}|1|{started}")
 
 
 def test_an_ended_process_does_not_live_even_before_its_parent_looked():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,23 @@ def overview(made: Any, place: Path, *outcomes: str, interrupted: bool = False) 
         results.append(made.result([made.trial(0, word)], case=case, node_id=f"eval[c{number}]"))
     run = write(place / "run", *results, interrupted=interrupted)
     return overview_of(load_source(run, project=Project(root=place)), {})
+
+
+def test_of_another_run_only_the_cases_of_this_one_are_shown(made: Any, tmp_path: Path):
+    def rows(place: Path, number: int, node: str) -> Any:
+        result = made.result([made.trial(0)], case=made.case(number), node_id=node)
+        return load_source(write(place, result), project=Project(root=tmp_path)).rows
+
+    against = [
+        row
+        for number, node in ((0, "eval[c0]"), (0, "other[c0]"), (1, "eval[c1]"))
+        for row in rows(tmp_path / f"against-{node}", number, node)
+    ]
+    rows(tmp_path / "run", 0, "eval[c0]")
+    source = load_source(tmp_path / "run", project=Project(root=tmp_path))
+    (case,) = cases_by_prompt(replace(source, against_rows=against))["alert"]
+    assert case["id"] == "c0"
+    assert sorted(trial["side"] for trial in case["trials"]) == ["base", "candidate"]
 
 
 @pytest.mark.parametrize(

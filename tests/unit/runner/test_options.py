@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +10,8 @@ from hypothesis import given, strategies as st
 from regauge.errors import UsageError
 from regauge.project import Settings
 from regauge.runner import RunOptions, resolve_options
+from regauge.runner._missing import record_command
+from regauge.runner._spec import TRIALS_MAX, declared_evals
 
 NOTHING: dict[str, Any] = {
     "record": None,
@@ -72,8 +76,101 @@ def test_a_concurrency_is_a_number_in_range_or_auto(text: str):
 
 
 @pytest.mark.parametrize(
-    "given", [{"trials": 0}, {"trials": -1}, {"budget_usd": -0.01}, {"concurrency": "0"}]
+    ("given", "words"),
+    [
+        ({"trials": 0}, "--trials must be from 1 to 10000, not 0"),
+        ({"trials": -1}, "--trials must be from 1"),
+        ({"trials": TRIALS_MAX + 1}, "--trials must be from 1"),
+        ({"budget_usd": -0.01}, "--budget-usd must be a number of dollars from 0 up, not -0.01"),
+        ({"budget_usd": math.inf}, "--budget-usd must be a number"),
+        ({"concurrency": "0"}, "--concurrency takes"),
+        ({"budget_tokens": -1}, "--budget-tokens must be a number from 0 up, not -1"),
+        ({"budget_calls": -1}, "--budget-calls must be a number from 0 up, not -1"),
+        ({"models": ("sim:a", "sim:b", "sim:a")}, "--model names sim:a twice\n  fix: name each"),
+        ({"judge_model": "gpt-5"}, "--judge-model: 'gpt-5' names no provider"),
+    ],
 )
-def test_numbers_out_of_range_are_refused(given: dict[str, Any]):
-    with pytest.raises(UsageError):
+def test_numbers_out_of_range_are_refused(given: dict[str, Any], words: str):
+    with pytest.raises(UsageError) as caught:
         resolved(**given)
+    assert words in str(caught.value)
+
+
+def test_without_options_a_run_has_the_defaults_of_its_options():
+    options = resolve_options(
+        Settings(), {}, record=None, trials=None, concurrency=None, budget_usd=None
+    )
+    assert options == RunOptions(record="missing", concurrency="auto")
+    assert (options.trials, options.ahead, options.rejudge, options.models) == (1, None, False, ())
+
+
+def test_the_ends_of_the_ranges_are_taken():
+    options = resolved(
+        trials=TRIALS_MAX,
+        budget_usd=0.0,
+        budget_tokens=0,
+        budget_calls=0,
+        models=("sim:a", "sim:b"),
+    )
+    assert (options.trials, options.budget_usd, options.models) == (
+        TRIALS_MAX,
+        0.0,
+        ("sim:a", "sim:b"),
+    )
+    assert (options.budget_tokens, options.budget_calls) == (0, 0)
+    assert resolved(trials=1).trials == 1
+    assert resolved({"judge_model": "sim:a"}).judge_model == "sim:a"
+    assert resolved({"judge_model": "sim:a"}, judge_model="sim:b").judge_model == "sim:b"
+
+
+def test_the_command_that_records_repeats_what_is_not_the_default(made: Any):
+    suite = made.suite()
+    settings = Settings.model_validate({"judge_model": "sim:j", "trials": 2})
+
+    def command(**given: Any) -> str:
+        return record_command(
+            suite, settings, resolved({"judge_model": "sim:j", "trials": 2}, **given)
+        )
+
+    assert command() == "regauge record alert"
+    assert command(judge_model="sim:k") == "regauge record alert --judge-model sim:k"
+    assert command(trials=3) == "regauge record alert --trials 3"
+    assert command(models=("sim:clerk-1",)) == "regauge record alert --model sim:clerk-1"
+    own = replace(suite, dataset=replace(suite.dataset, path=suite.prompt.path))
+    assert record_command(own, settings, resolved(trials=2)) == (
+        "pytest prompts/alert.prompt.yml --record missing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "evals"),
+    [
+        (b"from regauge import golden\n(", []),
+        (b"import golden\n@golden('a')\ndef test_a(result): ...\n", []),
+        (b"from regauge import golden\n@golden\ndef test_a(result): ...\n", []),
+        (b"from regauge import golden\n@golden('a')\ndef test_a(result): ...\n", [(2, "test_a", ("a",))]),
+        (b"import regauge\n@regauge.golden('a')\nasync def test_a(result): ...\n", [(2, "test_a", ("a",))]),
+        (
+            b"from regauge import golden as eval_of\nNAME = 'a'\n@eval_of(NAME, dataset='d')\ndef test_a(result): ...\n",
+            [(3, "test_a", ("a", "d"))],
+        ),
+        (
+            b"from other import golden as eval_of\nimport regauge\n@eval_of('a')\ndef test_a(result): ...\n",
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_evals_of_a_file_are_found_without_its_import(source: bytes, evals: list[Any]):
+    found = [(one.line, one.function, one.texts) for one in declared_evals(source)]
+    assert found == evals
+
+
+def test_judges_and_target_of_an_eval_are_read_from_its_source():
+    source = (
+        b"from regauge import golden\nJUDGES = [a(1), b]\n"
+        b"@golden('x', judges=JUDGES, target='app:run')\ndef test_a(result): ...\n"
+        b"@golden('x', judges=make(), target=app)\ndef test_b(result): ...\n"
+    )
+    first, second = declared_evals(source)
+    assert (first.judges, first.target, first.texts) == (("a(1)", "b"), "app:run", ("x", "app:run"))
+    assert (second.judges, second.target) == (("make()",), None)

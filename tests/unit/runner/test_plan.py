@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import json
+import subprocess
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from regauge.datasets import Shard
+from regauge.datasets._dataset import shard_of
 from regauge.errors import Diagnostic, RecordingError, RenderError
+from regauge.project import Project
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedCase
-from regauge.runner._plan import plan_cases
+from regauge.runner._plan import assign_dataset, plan_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +59,47 @@ def test_what_cannot_be_asked_is_kept_out_and_says_why(made: Any, tmp_path: Any)
     assert isinstance(lacking.error, RenderError)
     assert isinstance(broken.error, RecordingError)
     assert fine.error is None
+    for case in (lacking, broken):
+        with pytest.raises(type(case.error)):
+            case.plan()
+
+
+def test_shards_by_time_follow_the_committed_latencies(tmp_path: Path):
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        command = ["git", *identity, *arguments]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    def line(case: str, trial: int, seconds: object, **more: object) -> str:
+        document = {"case": case, "trial": trial, "completion": {"latency_s": seconds}}
+        return json.dumps(document | more) + "\n"
+
+    def assigned() -> set[str]:
+        shard = Shard(number=shard_of("talk", 2), count=2, assigned_by="time")
+        found = assign_dataset(shard, golden, prompt="talk", project=Project(root=tmp_path))
+        assert len(found.plan) == 64
+        return {*(found.case_ids or ())}
+
+    golden = tmp_path / "fixtures/golden/talk.jsonl"
+    golden.parent.mkdir(parents=True)
+    golden.write_text("".join(f'{{"id": "{name}", "inputs": {{}}}}\n' for name in "abcd"))
+    assert assigned() == {"a", "c"}
+    recorded = tmp_path / "fixtures/recordings/talk.jsonl"
+    (recorded.parent / "judges").mkdir(parents=True)
+    slow = line("d", 0, 60) + line("a", 1, 1) + line("b", 0, 1) + line("c", 0, 1)
+    odd = line("a", 1000, 99) + line("a", 0, None) + line("a", 0, "x") + "[]\n{\n"
+    recorded.write_text(slow + odd)
+    assert assigned() == {"d"}
+    (recorded.parent / "judges/talk.jsonl").write_text(line("b", 5000, 90, judge="tone"))
+    assert assigned() == {"b"}
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "one")
+    recorded.write_text("")
+    (recorded.parent / "judges/talk.jsonl").write_text("")
+    assert assigned() == {"b"}
+    git("commit", "-qam", "two")
+    assert assigned() == {"a", "c"}
 
 
 def test_two_draws_are_told_apart_by_case_and_trial(made: Any):

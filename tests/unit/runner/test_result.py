@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.errors import ProviderError, UnmeasuredError
+from regauge.errors import JudgeError, ProviderError, UnmeasuredError
+from regauge.judges import Verdict
 from regauge.runner import CaseFailed, EvalResult
+from regauge.runner._judging import checked_verdict
+from regauge.runner._result import _shorten_middle
 
 outcomes = st.lists(st.sampled_from(["passed", "failed", "unmeasured"]), min_size=1, max_size=8)
 rates = st.floats(0.01, 1.0)
@@ -69,6 +72,35 @@ def test_a_share_that_comes_out_even_asks_for_no_trial_more(made: Any, rate: flo
     """0.7 of 10 is 7, whatever floating point makes of it."""
     assert result_of(made, ["passed"] * trials, rate).required_passes == round(rate * trials)
     assert math.ceil(0.29 * 100) == 29 + (0.29 * 100 > 29)
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        (["a" * 1000, "b" * 2999], ["a" * 1000, "b" * 2999]),
+        (["a" * 1000, "b" * 3000], ["a" * 1000, "… 1 more characters", "b" * 3000]),
+        (["a" * 1500, "b" * 3500], ["a" * 1000, "… 1001 more characters", "b" * 3000]),
+        (
+            ["a" * 1500, "b" * 1000, "c" * 2500],
+            ["a" * 1000, "… 1502 more characters", "c" * 2500],
+        ),
+    ],
+)
+def test_a_long_conversation_loses_its_middle(lines: list[str], shown: list[str]):
+    assert _shorten_middle("\n".join(lines)).split("\n") == shown
+
+
+def test_what_a_judge_returns_is_a_verdict():
+    verdict = Verdict(outcome="pass", score=1.0, reason="")
+    assert checked_verdict("tone", verdict) is verdict
+    with pytest.raises(
+        JudgeError, match=r"^judge tone: it returned 'yes', not a Verdict$"
+    ) as caught:
+        checked_verdict("tone", "yes")
+    assert caught.value.judge == "tone"
+    with pytest.raises(JudgeError) as caught:
+        checked_verdict("tone", "y" * 1000)
+    assert len(str(caught.value)) < 460
 
 
 def test_what_is_unmeasured_says_why(made: Any):

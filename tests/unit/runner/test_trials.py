@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from regauge import JudgeError, Message, Verdict
 from regauge.judges import JudgeContext, JudgeStatus, min_chars
-from regauge.project import Project
+from regauge.project import Project, RecordedTarget
 from regauge.providers import Completion, CompletionRequest
 from regauge.runner import (
     EvalSession,
@@ -20,7 +21,10 @@ from regauge.runner import (
     golden,
     spec_of,
 )
+from regauge.runner._answers import _EVALS_TRIALS, _PURPOSE_TRIALS
+from regauge.runner._plan import CaseRequest
 from regauge.runner._trials import TrialRunner
+from regauge.targets import WorkingFiles, load_target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,3 +192,53 @@ def test_of_many_trials_a_part_is_under_way_and_all_come_in_their_order():
     assert [trial.number for trial in made] == list(range(10_000))
     assert len(landed) == 10_000
     assert 1000 < trials.most < 5000
+
+
+def test_a_stored_completion_is_copied_once_to_another_number(root: Path):
+    def key(number: int) -> Any:
+        return CaseRequest.of_trial(PlannedTrial(planned, number)).completion_key
+
+    session = EvalSession(Project(root=root), RunOptions(record="missing"), environ={})
+    spec = spec_of(evaluated)
+    assert spec is not None
+    (suite,) = session.bind(spec, evaluated)
+    planned = PlannedCase(suite, suite.dataset.cases[0])
+    completions = session.completions
+    assert completions.copy(key(1000), key(2000)) is None
+
+    async def make() -> None:
+        async with session.open_trials() as trials:
+            await trials.run(PlannedTrial(planned, 1000))
+
+    asyncio.run(make())
+    copy = completions.copy(key(1000), key(2000))
+    found = completions.find(key(1000))
+    assert copy is not None
+    assert found is not None
+    assert (copy.source, copy.completion) == ("store", found.completion)
+    assert completions.copy(key(1000), key(2000)) is None
+    assert completions.copy(key(1000), key(1000)) is None
+    assert completions.find(key(2000)) is not None
+    session.close()
+
+
+def test_trials_of_a_recorded_target_are_those_of_its_file_for_each_purpose(root: Path):
+    path = root / "fixtures/outputs/app.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(f'{{"case": "c1", "trial": {n}, "text": "{n}"}}\n' for n in range(2)))
+    settings = RecordedTarget(path="outputs/app.jsonl")
+    target = load_target("app", settings, root=root, files=WorkingFiles(root))
+    session = EvalSession(Project(root=root), RunOptions(record="none"), environ={})
+    spec = spec_of(evaluated)
+    assert spec is not None
+    (suite,) = session.bind(spec, evaluated)
+    planned = PlannedCase(replace(suite, target=target), suite.dataset.cases[0])
+
+    def text(trial: int) -> str | None:
+        completion = session.completions._output(planned, trial)
+        return None if completion is None else completion.text
+
+    purpose = _PURPOSE_TRIALS
+    assert [text(n) for n in (0, 1, 2, purpose, purpose + 1)] == ["0", "1", None, "0", "1"]
+    assert [text(n) for n in (_EVALS_TRIALS, purpose - 1)] == [None, None]
+    session.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regauge.datasets import load_dataset
-from regauge.gate._bar import moved_checks, moved_evaluators, moved_settings
+from regauge.gate._bar import _code, moved_checks, moved_evaluators, moved_settings
 from regauge.project import Settings
 from regauge.prompts import Prompt, parse_prompt
 
@@ -153,3 +153,35 @@ def test_another_judge_model_moves_the_bar_unless_the_base_has_none():
     assert bar == 'judge_model in [tool.regauge]: "openai:a" -> "openai:b"'
     assert moved({"judge_model": "openai:a"}, {"judge_model": "openai:a"}) == []
     assert moved({}, {"judge_model": "openai:b"}) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "same"),
+    [
+        ("x = 1\n", '"""Words."""\nx  =  1\n', True),
+        ("x = 1\n", "x = 2\n", False),
+        ("x = 1\n", "from regauge.judges import contains\nx = 1\n", True),
+        ("x = 1\n", "from regauge.judges import contains as x\nx = 1\n", False),
+        ("contains = 1\n", "contains = 1\nfrom regauge.judges import contains\n", False),
+        ("import json as has\n", "import json as has\nfrom regauge import has\n", False),
+        ("import has as j\n", "import has as j\nfrom regauge import has\n", True),
+        ("import has\n", "import has\nfrom regauge import has\n", False),
+        ("from a import b as has\n", "from a import b as has\nfrom regauge import has\n", False),
+        ("x = 1\n", "import regauge\nx = 1\n", False),
+        ("x = 1\n", "from regauged import contains\nx = 1\n", False),
+        ("x = 1\n", "from regauge import *\nx = 1\n", False),
+        (
+            "from regauge import golden\n@golden('a')\ndef test_a(result): ...\n",
+            "from regauge import golden\n@golden('b')\ndef test_b(result): result.check()\n",
+            True,
+        ),
+        ('def f():\n    """A."""\n    return 1\n', 'def f():\n    """B."""\n    return 1\n', True),
+        ('class A:\n    """A."""\n    x = 1\n', "class A:\n    x = 2\n", False),
+        ("(", "(", True),
+        ("(", "x = 1\n", False),
+    ],
+)
+def test_code_is_compared_without_evals_words_and_names_of_regauge(
+    base: str, head: str, *, same: bool
+):
+    assert (_code(base.encode()) == _code(head.encode())) is same

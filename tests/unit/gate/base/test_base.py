@@ -307,6 +307,7 @@ def test_new_changed_and_removed_cases_are_told_apart(repo: Repo):
     )
     base = repo.base()
     assert states(base) == {"ann": "unchanged", "cy": "new", "bob": "removed"}
+    assert not base.unchanged
     assert [case.accepted for case in base.cases if case.case == "bob"] == [""]
     assert base.notes == (
         (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,16 @@ from regauge.gate.baselines import (
     Session,
     StoredBaseline,
     StoredTrials,
+    baseline_of,
     baseline_text,
     load_baseline,
     numbers_of,
+    older_names,
     parse_baseline,
     ranges_text,
     save_baseline,
 )
+from regauge.project import Project
 
 SHOWN = Path("fixtures/baselines/greet.json")
 KEY = BaselineKey(
@@ -290,3 +295,46 @@ def test_every_baseline_survives_its_file(cases: dict[str, list[Any]]):
     text = baseline_text(baseline)
     assert parse_baseline(text.encode(), place=SHOWN) == baseline
     assert text.count("\n") == len(text.splitlines())
+
+
+def test_the_baseline_of_the_nearest_older_name_counts(tmp_path: Path, made: Any):
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        command = ["git", *identity, *arguments]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    names = ["first", "second", "third", "greet"]
+    (prompts / "first.prompt.yml").write_text("version: 1.0.0\nmessages: one of many lines\n")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    for before, after in pairwise(names):
+        git("mv", f"prompts/{before}.prompt.yml", f"prompts/{after}.prompt.yml")
+        git("commit", "-qm", after)
+    project = Project(root=tmp_path)
+    path = prompts / "greet.prompt.yml"
+    suite = made.suite(name="greet")
+    suite = replace(
+        suite,
+        prompt=replace(suite.prompt, path=path),
+        dataset=replace(suite.dataset, name="greet"),
+    )
+    assert older_names(project, path) == ["third", "second", "first"]
+
+    def found(*stored: str) -> tuple[Baseline | None, str]:
+        baselines = {name: replace(small(), prompt=name) for name in stored}
+        baseline, older = baseline_of(project, suite, read=lambda path: baselines.get(path.stem))
+        return baseline, older.stem if older is not None else ""
+
+    assert found() == (None, "")
+    for stored, older in (
+        (("first",), "first"),
+        (("second", "first"), "second"),
+        (("first", "third", "second"), "third"),
+        (("greet", "third"), ""),
+    ):
+        assert found(*stored) == (replace(small(), prompt="greet"), older)
+    (prompts / "third.prompt.yml").write_text("messages: another one\n")
+    assert older_names(project, path) == ["second", "first"]

@@ -1,0 +1,54 @@
+"""What `regauge judges list` shows of a judge."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli import group
+
+
+def listed(*arguments: str) -> str:
+    done = CliRunner().invoke(group, ["judges", "list", *arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "contains_all",
+            [
+                "contains_all(*texts, ignore_case=False, whole_word=False, field=None)",
+                "    The output contains all of these texts; the score is the share it contains.",
+                "      *texts: The texts.",
+                "      ignore_case: Ignore case, by Unicode case folding. (default False)",
+                "      whole_word: Match whole words only. (default False)",
+                "      field: Judge this part of a JSON output.",
+                "1 judge",
+            ],
+        ),
+        (
+            "no-such-judge",
+            [
+                "0 judges",
+                "no judge has 'no-such-judge' in its name or summary: `regauge judges list` lists all",
+            ],
+        ),
+    ],
+)
+def test_a_judge_is_shown_with_its_parameters_and_their_defaults(name: str, lines: list[str]):
+    assert listed(name).splitlines() == lines
+
+
+def test_judges_are_found_by_name_and_summary_in_any_case():
+    shown = listed("Langdetect")
+    assert "detected_language(language, *, field=None)\n" in shown
+    assert "    install: pip install 'regauge[text]'\n" in shown
+    names = [judge["name"] for judge in json.loads(listed("--json"))]
+    assert names == sorted(names)
+    assert {"contains", "detected_language"} < {*names}
+    assert {judge["name"] for judge in json.loads(listed("langdetect", "--json"))} < {*names}

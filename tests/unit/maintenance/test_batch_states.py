@@ -1,0 +1,96 @@
+"""The files of batches in a project: kept for a month, read strictly, left out when abandoned."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from regauge.errors import UsageError
+from regauge.maintenance.batches import BatchOptions, ProjectBatches, result_id
+from regauge.project import Project
+from regauge.recordings import RecordingKey
+from regauge.runner import EvalSession, RunOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = 86_400
+ID = result_id(RecordingKey("ab" * 32, 0))
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "prompts").mkdir()
+    directory = tmp_path / ".regauge/batches"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def write_state(directory: Path, name: str, *, results: bool = False, **changes: Any) -> None:
+    state = {
+        "schema_version": 1, "name": name, "model": "sim:m", "requests": 1, "status": "written",
+        "created_at": time.time() - 5 * DAY,
+    }  # fmt: skip
+    (directory / f"{name}.json").write_text(json.dumps(state | changes))
+    (directory / f"{name}.jsonl").write_text(json.dumps({"custom_id": ID, "method": "POST"}) + "\n")
+    if results:
+        line = {"custom_id": ID, "response": {"body": {"id": "x"}}}
+        (directory / f"{name}.results-0.jsonl").write_text(json.dumps(line) + "\n")
+
+
+def opened(directory: Path) -> tuple[EvalSession, ProjectBatches]:
+    project = Project(root=directory.parents[1])
+    session = EvalSession(project, RunOptions(record="missing"), environ={})
+    return session, ProjectBatches(session, BatchOptions(start=False))
+
+
+def tidied(directory: Path) -> list[str]:
+    """The files after a command that collects nothing."""
+    session, batches = opened(directory)
+    with batches.open():
+        batches.tidy()
+    session.close()
+    return sorted(path.name for path in directory.iterdir() if path.suffix != ".lock")
+
+
+NAMES = [f"20260101T00000{number}Z-abcdef-0" for number in range(4)]
+
+
+def test_files_of_a_batch_are_kept_for_a_month_and_a_day(directory: Path):
+    now = time.time()
+    write_state(directory, NAMES[0], status="by-hand", created_at=now - 31 * DAY - 60)
+    write_state(directory, NAMES[1], status="by-hand", created_at=now - 31 * DAY + 60)
+    assert tidied(directory) == [f"{NAMES[1]}.json", f"{NAMES[1]}.jsonl"]
+
+
+def test_a_batch_whose_calls_are_recorded_leaves_its_state_alone(directory: Path):
+    write_state(directory, NAMES[0], status="by-hand")
+    (directory / f"{NAMES[0]}.jsonl").write_text(json.dumps({"custom_id": "other"}) + "\n")
+    assert tidied(directory) == [f"{NAMES[0]}.json"]
+    state = json.loads((directory / f"{NAMES[0]}.json").read_text())
+    assert (state["status"], state["failed"]) == ("collected", {})
+    assert tidied(directory) == [f"{NAMES[0]}.json"]
+
+
+def test_files_of_batches_that_never_started_are_removed(directory: Path):
+    write_state(directory, NAMES[0])
+    (directory / f"{NAMES[0]}.jsonl").unlink()
+    (directory / f"{NAMES[1]}.jsonl").write_text("{}\n")
+    (directory / "mine.jsonl").write_text("{}\n")
+    assert tidied(directory) == ["mine.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"status": "odd"}, {"model": 3}, {"requests": "x"}, {"more": 1}]
+)
+def test_a_state_that_cannot_be_read_is_named(directory: Path, change: dict[str, Any]):
+    write_state(directory, NAMES[0], **change)
+    session, batches = opened(directory)
+    path = f".regauge/batches/{NAMES[0]}.json cannot be read: ValidationError\n  fix: remove it"
+    with pytest.raises(UsageError) as caught, batches.open():
+        pass
+    assert path in str(caught.value)
+    session.close()
