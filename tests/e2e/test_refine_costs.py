@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,7 @@ def spent(project: Path) -> dict[str, Any]:
 
 def stored_usd(project: Path) -> float:
     """What all answers in the local store cost, by their tokens."""
-    with sqlite3.connect(project / ".regauge/store.sqlite3") as database:
+    with closing(sqlite3.connect(project / ".regauge/store.sqlite3")) as database:
         rows = database.execute("SELECT body FROM answers").fetchall()
     usages = [Recording.from_json(json.loads(body)).completion.usage for (body,) in rows]
     return sum(u.input_tokens * INPUT_USD + u.output_tokens * OUTPUT_USD for u in usages) / 1e6
