@@ -40,12 +40,13 @@ def count_array(values: ArrayLike, *, name: str) -> IntArray:
     kind = array.dtype.kind
     if kind not in "biuf" or (kind == "f" and not np.array_equal(array, np.trunc(array))):
         raise ValueError(f"{name} must be whole numbers, not {values!r}")
-    if array.size and (array.max() >= _TOO_MANY or array.min() <= -_TOO_MANY):
-        raise ValueError(f"{name} must be below {_TOO_MANY:,}")
-    integers = array.astype(np.int64)
-    if integers.size and int(integers.min()) < 0:
-        raise ValueError(f"{name} must be 0 or more, not {int(integers.min())}")
-    return integers
+    if array.size:
+        least = array.min()
+        if array.max() >= _TOO_MANY or least <= -_TOO_MANY:
+            raise ValueError(f"{name} must be below {_TOO_MANY:,}")
+        if least < 0:
+            raise ValueError(f"{name} must be 0 or more, not {int(least)}")
+    return array.astype(np.int64, copy=False)
 
 
 def tallies(passes: ArrayLike, trials: ArrayLike, *, side: str) -> tuple[IntArray, IntArray]:
