@@ -19,11 +19,13 @@ import contextlib
 import ctypes
 import functools
 import gc
+import hashlib
 import importlib
 import inspect
 import itertools
 import json
 import os
+import pickle
 import pkgutil
 import platform
 import re
@@ -60,6 +62,8 @@ _LOADED_LATE = (
     "jinja2",
     "jsonschema",
     "numpy.fft",
+    "numpy.ma",
+    "numpy.random",
     "openai.resources.chat",
     "openai.resources.embeddings",
     "openai.resources.files",
@@ -315,9 +319,10 @@ def _forking(*loaded: str) -> _Forking:
     if loaded:
         return _Forking(_forking().another(*loaded))
     ours, theirs = socket.socketpair()
+    kept = tempfile.TemporaryDirectory()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(theirs.fileno()), kept.name],
             # Not the directory of the first test, which waits until no process is left there.
             cwd=Path(__file__).parents[1],
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -332,6 +337,7 @@ def _forking(*loaded: str) -> _Forking:
     def end() -> None:
         ours.close()
         process.wait()
+        kept.cleanup()
 
     atexit.register(end)
     return _Forking(ours)
@@ -344,8 +350,8 @@ def _number(connection: socket.socket) -> int:
     return number
 
 
-def _load() -> None:
-    """Load what commands load."""
+def _load(folder: Path) -> None:
+    """Load what commands load; what forks may share is kept in a folder."""
     from _pytest.assertion.rewrite import AssertionRewritingHook
     from _pytest.config import default_plugins
 
@@ -371,6 +377,7 @@ def _load() -> None:
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
     _run_once()
+    _keep_lines(folder)
 
 
 def _run_once() -> None:
@@ -506,6 +513,31 @@ def _keep_names_of_plugins() -> None:
 
     fixtures.dir = names_of_fixtures  # type: ignore[attr-defined] # a builtin
     _manager.dir = names_of_hooks  # type: ignore[attr-defined]
+
+
+def _keep_lines(folder: Path) -> None:
+    """Have a gate read the line that it simulates where another fork has simulated the same.
+
+    Its arguments determine it, with the seed among them. It takes a third of a short gate, and
+    most gates of the tests have the arguments of one before.
+    """
+    from regauge.gate import power
+
+    simulate = power.operating_line
+
+    def line(*arguments: Any, **options: Any) -> Any:
+        path = folder / hashlib.sha256(pickle.dumps((arguments, options))).hexdigest()
+        with contextlib.suppress(OSError):
+            return pickle.loads(path.read_bytes())
+        simulated = simulate(*arguments, **options)
+        # Where a test leaves neither files nor space, nothing is kept.
+        with contextlib.suppress(OSError):
+            own = path.with_suffix(f".{os.getpid()}")
+            own.write_bytes(pickle.dumps(simulated))
+            own.replace(path)
+        return simulated
+
+    power.operating_line = line  # type: ignore[assignment]
 
 
 def _say_nothing(_hook: object, _name: str) -> None: ...
@@ -648,7 +680,7 @@ if __name__ == "__main__":
     left: list[int] = []
     # The first that is registered is called last, when all that an end has to do is done.
     atexit.register(_stop, left)
-    _load()
+    _load(Path(sys.argv[2]))
     gc.freeze()
     _use_huge_pages()
     with socket.socket(fileno=int(sys.argv[1])) as listening:
