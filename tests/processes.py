@@ -19,10 +19,13 @@ import contextlib
 import ctypes
 import functools
 import gc
+import hashlib
 import importlib
 import inspect
+import itertools
 import json
 import os
+import pickle
 import pkgutil
 import platform
 import re
@@ -36,12 +39,13 @@ import sys
 import tempfile
 import threading
 import time
+import types
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["Started", "run", "scripts", "start"]
 
@@ -50,13 +54,23 @@ _LOADED_LATE = (
     "_pytest._argcomplete",
     "asyncio",
     "click",
+    "encodings.idna",
     "execnet",
     "faulthandler",
+    "genai_prices.data",
+    "httpcore2",
     "jinja2",
+    "jsonschema",
+    "numpy.fft",
+    "numpy.ma",
+    "numpy.random",
     "openai.resources.chat",
-    "pandas",
+    "openai.resources.embeddings",
+    "openai.resources.files",
     "pdb",
     "pydantic",
+    "regauge.judges._deepeval._judge",
+    "rich._emoji_codes",
     "rich.console",
     "rich.table",
     "sqlite3",
@@ -307,9 +321,10 @@ def _forking(*loaded: str) -> _Forking:
         atexit.register(connection.close)
         return _Forking(connection)
     ours, theirs = socket.socketpair()
+    kept = tempfile.TemporaryDirectory()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(theirs.fileno()), kept.name],
             # Not the directory of the first test, which waits until no process is left there.
             cwd=Path(__file__).parents[1],
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
@@ -324,6 +339,7 @@ def _forking(*loaded: str) -> _Forking:
     def end() -> None:
         ours.close()
         process.wait()
+        kept.cleanup()
 
     atexit.register(end)
     return _Forking(ours)
@@ -336,8 +352,8 @@ def _number(connection: socket.socket) -> int:
     return number
 
 
-def _load() -> None:
-    """Load what commands load."""
+def _load(folder: Path) -> None:
+    """Load what commands load; what forks may share is kept in a folder."""
     from _pytest.assertion.rewrite import AssertionRewritingHook
     from _pytest.config import default_plugins
 
@@ -358,10 +374,12 @@ def _load() -> None:
     _compile_patterns()
     # To show where an error is, pytest finds the module of a line: the paths of all modules, once.
     inspect.getmodule(compile("", "", "exec"))
-    _keep_entry_points()
+    _keep_distributions()
+    _keep_names_of_plugins()
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
     _run_once()
+    _keep_lines(folder)
 
 
 def _run_once() -> None:
@@ -432,20 +450,96 @@ def _compile_patterns() -> None:
                     lexicon.pattern(name)
 
 
-def _keep_entry_points() -> None:
-    """Read the entry points of what is installed once: `-p regauge` looks through all of them."""
-    kept = {
-        distribution._path: distribution.entry_points
-        for distribution in metadata.distributions()
-        if isinstance(distribution, metadata.PathDistribution)
-    }
-    read = metadata.PathDistribution.entry_points.fget
+def _keep_distributions() -> None:
+    """Read what is installed once: `-p regauge` looks through all entry points, then for versions."""
+    distributions = metadata.distributions
+    kept = {path: [*distributions(path=[path])] for path in sys.path}
+    for name in ("entry_points", "metadata"):
+        _keep_property(name, {one._path for found in kept.values() for one in found})
 
-    def entry_points(distribution: metadata.PathDistribution) -> metadata.EntryPoints:
-        points = kept.get(distribution._path)
-        return read(distribution) if points is None else points
+    def kept_distributions(**context: Any) -> Iterable[metadata.Distribution]:
+        if context:
+            return distributions(**context)
+        found = (kept.get(path) or distributions(path=[path]) for path in sys.path)
+        return itertools.chain.from_iterable(found)
 
-    metadata.PathDistribution.entry_points = property(entry_points)  # type: ignore[assignment, method-assign]
+    metadata.distributions = kept_distributions
+
+
+def _keep_property(name: str, paths: set[Path]) -> None:
+    read = getattr(metadata.PathDistribution, name).fget
+    kept: dict[Path, Any] = {}
+
+    def value(distribution: metadata.PathDistribution) -> Any:
+        path = distribution._path
+        if path in kept:
+            return kept[path]
+        found = read(distribution)
+        if path in paths:
+            kept[path] = found
+        return found
+
+    setattr(metadata.PathDistribution, name, property(value))
+
+
+def _keep_names_of_plugins() -> None:
+    """Have pytest look for hooks and fixtures only where its own plugins and regauge's have some.
+
+    In each run it inspects all names of its plugins, which is a third of a short one.
+    """
+    from _pytest import fixtures
+    from _pytest.config import default_plugins
+    from pluggy import _manager
+
+    modules = {f"_pytest.{name}" for name in default_plugins} | {"regauge.pytest_plugin"}
+    fixture = fixtures.FixtureFunctionDefinition
+
+    def is_plugin(value: Any) -> bool:
+        if isinstance(value, types.ModuleType):
+            return value.__name__ in modules
+        return type(value).__module__.startswith("_pytest.")
+
+    @functools.cache
+    def fixtures_of(holder: Any) -> list[str]:
+        return [name for name in dir(holder) if type(getattr(holder, name, None)) is fixture]
+
+    def names_of_fixtures(value: Any) -> list[str]:
+        if not is_plugin(value):
+            return dir(value)
+        # It reads what an object has of its class.
+        return fixtures_of(value if isinstance(value, types.ModuleType) else type(value))
+
+    def names_of_hooks(value: Any) -> list[str]:
+        names = dir(value)
+        return [name for name in names if name.startswith("pytest_")] if is_plugin(value) else names
+
+    fixtures.dir = names_of_fixtures  # type: ignore[attr-defined] # a builtin
+    _manager.dir = names_of_hooks  # type: ignore[attr-defined]
+
+
+def _keep_lines(folder: Path) -> None:
+    """Have a gate read the line that it simulates where another fork has simulated the same.
+
+    Its arguments determine it, with the seed among them. It takes a third of a short gate, and
+    most gates of the tests have the arguments of one before.
+    """
+    from regauge.gate import power
+
+    simulate = power.operating_line
+
+    def line(*arguments: Any, **options: Any) -> Any:
+        path = folder / hashlib.sha256(pickle.dumps((arguments, options))).hexdigest()
+        with contextlib.suppress(OSError):
+            return pickle.loads(path.read_bytes())
+        simulated = simulate(*arguments, **options)
+        # Where a test leaves neither files nor space, nothing is kept.
+        with contextlib.suppress(OSError):
+            own = path.with_suffix(f".{os.getpid()}")
+            own.write_bytes(pickle.dumps(simulated))
+            own.replace(path)
+        return simulated
+
+    power.operating_line = line  # type: ignore[assignment]
 
 
 def _say_nothing(_hook: object, _name: str) -> None: ...
@@ -588,7 +682,7 @@ if __name__ == "__main__":
     left: list[int] = []
     # The first that is registered is called last, when all that an end has to do is done.
     atexit.register(_stop, left)
-    _load()
+    _load(Path(sys.argv[2]))
     gc.freeze()
     _use_huge_pages()
     with socket.socket(fileno=int(sys.argv[1])) as listening:

@@ -160,13 +160,16 @@ def lazy_getattr(package: str) -> Callable[[str], Any]:
 
 
 def _declared_names(package: str) -> tuple[dict[str, str], list[str]]:
-    """The module of each name in a package, and the modules whose `__all__` it offers."""
+    """The module of each name in a package or module, and the modules whose `__all__` it offers."""
     import ast  # only now: an unused package costs nothing
     from importlib.resources import files
 
     modules: dict[str, str] = {}
     star_modules: list[str] = []
-    source = files(package).joinpath("__init__.py").read_text("utf-8")
+    folder, name = package, "__init__"
+    if "__path__" not in vars(sys.modules[package]):
+        folder, _, name = package.rpartition(".")
+    source = files(folder).joinpath(f"{name}.py").read_text("utf-8")
     for block in ast.parse(source).body:
         for node in block.body if isinstance(block, ast.If) else ():
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("regauge."):

@@ -391,6 +391,8 @@ def pytest_runtest_makereport(
         entries = call.excinfo.traceback
         call.excinfo.traceback = (entries.filter(call.excinfo) or entries)[-1:]
         item.repr_failure = _words_of_error  # type: ignore[method-assign]
+        # pytest calls this one for errors of fixtures, such as an unmeasured `result`.
+        item._repr_failure_py = _words_of_error  # type: ignore[assignment]  # noqa: SLF001
         _drop_tracebacks(call.excinfo.value)
     report = yield
     run = item.config.stash.get(_run_key, None)
@@ -413,6 +415,16 @@ def _drop_tracebacks(error: BaseException | None) -> None:
         seen.add(id(error))
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Drop the frames of an error that pytest shows by its message, such as errors of collection.
+
+    pytest would parse the file of each frame, which takes as long as a short run.
+    """
+    if isinstance(excinfo.value, pytest.Session.Interrupted):
+        excinfo.traceback = excinfo.traceback[-1:]
 
 
 def pytest_report_teststatus(

@@ -263,13 +263,34 @@ PLAIN = "def test_plain():\n    pass\n"
 ACTION = Path(__file__).parents[2] / ".github" / "actions" / "regauge" / "run.sh"
 
 
-def ran_action(project: EvalProject, **inputs: str) -> tuple[int, dict[str, str]]:
+# As the action calls Python: -m MODULE, and -I -c PROGRAM.
+PYTHON = """\
+import os, runpy, sys
+_, option, *words = sys.argv
+if option == "-m":
+    sys.argv, sys.path[0] = words, os.getcwd()
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+else:
+    sys.argv = [words[0], *words[2:]]
+    exec(words[1], {"__name__": "__main__"})
+"""
+
+
+@pytest.fixture
+def python(tmp_path: Path, as_program: Callable[[Path], Path]) -> Path:
+    """A Python that need not load regauge."""
+    script = tmp_path / "python"
+    script.write_text(PYTHON, encoding="utf-8")
+    return as_program(script)
+
+
+def ran_action(project: EvalProject, python: Path) -> tuple[int, dict[str, str]]:
     """The exit code of the action with the command `gate`, and its outputs."""
     outputs = project.root / "outputs"
     environ = {
         "INPUT_COMMAND": "gate",
         "INPUT_BASE": "main",
-        "INPUT_PYTHON": sys.executable,
+        "INPUT_PYTHON": str(python),
         "INPUT_REPORT": "run-record",
         "GITHUB_OUTPUT": str(outputs),
     }
@@ -277,7 +298,7 @@ def ran_action(project: EvalProject, **inputs: str) -> tuple[int, dict[str, str]
         ["bash", str(ACTION)],
         check=False,
         cwd=project.root,
-        env={**os.environ, **environ, **inputs},
+        env={**os.environ, **environ},
         capture_output=True,
         text=True,
     )
@@ -341,7 +362,7 @@ LEFT_OUT = [
 
 @pytest.mark.parametrize("leave_out", LEFT_OUT)
 def test_a_change_that_leaves_its_evals_out_is_unmeasured(
-    gated: EvalProject, leave_out: Callable[[EvalProject], None]
+    gated: EvalProject, leave_out: Callable[[EvalProject], None], python: Path
 ):
     """Next to a test that passes, in pytest, in the command and in the action."""
     gated.eval(PLAIN, name="test_plain")
@@ -360,11 +381,11 @@ def test_a_change_that_leaves_its_evals_out_is_unmeasured(
     decision = json.loads(said.stdout)
     assert decision["unmeasured"][0]["fix"]
     assert gated.command("gate", "--from", "latest").returncode == 3
-    code, outputs = ran_action(gated)
+    code, outputs = ran_action(gated, python)
     assert (code, outputs) == (3, {"exit-code": "3", "decision": "unmeasured"})
 
 
-def test_a_gate_without_evals_directory_is_unmeasured(gated: EvalProject):
+def test_a_gate_without_evals_directory_is_unmeasured(gated: EvalProject, python: Path):
     git(gated, "rm", "-rq", "evals")
     git(gated, "commit", "-q", "-m", "No evals")
     shutil.rmtree(gated.root / "evals", ignore_errors=True)
@@ -372,7 +393,7 @@ def test_a_gate_without_evals_directory_is_unmeasured(gated: EvalProject):
     assert said.returncode == 3
     assert "there is no directory 'evals', so nothing is measured" in said.stderr
     gated.write("run-record/run.json", '{"decision": {"decision": "accept"}}')
-    assert ran_action(gated) == (3, {"exit-code": "3", "decision": ""})
+    assert ran_action(gated, python) == (3, {"exit-code": "3", "decision": ""})
 
 
 def test_a_run_without_collected_tests_gates_as_well(gated: EvalProject):

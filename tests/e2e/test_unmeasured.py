@@ -368,3 +368,29 @@ def test_settings_that_end_a_run_before_it_begins_are_refused(
     result = quick.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"settings of pytest add {option}, so nothing would be measured" in result.stderr.str()
+
+
+NO_PARSING = """\
+from _pytest._code import code
+
+def refuse(*_, **__):
+    raise AssertionError("a file was parsed")
+
+code.getstatementrange_ast = refuse
+"""
+STOPS = "def pytest_collection_finish(session):\n    session.shouldstop = 'enough'\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [("", "5 unmeasured in"), (STOPS, "! enough !")],
+    ids=["unmeasured", "stopped"],
+)
+def test_no_file_is_parsed_for_frames_that_are_not_shown(
+    project: EvalProject, more: str, said: str
+):
+    project.write("conftest.py", NO_PARSING + more)
+    text = project.run("--record=none").stdout.str()
+    assert said in text
+    assert "INTERNALERROR" not in text
+    assert "a file was parsed" not in text

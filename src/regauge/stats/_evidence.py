@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,13 +50,16 @@ CANDIDATE_MIXTURE: tuple[BetaComponent, ...] = (
 )
 
 
+@lru_cache(maxsize=256)  # a simulation reads a few tables thousands of times
 def log_rising(start: float, count_max: int) -> FloatArray:
     """Log of start (start+1) ... (start+i-1) for i = 0 to `count_max`; shape (count_max + 1,).
 
     The Beta function of counts is a quotient of such products, so a table replaces the gamma
     function: no cancellation, and one look-up per check.
     """
-    return np.concatenate(([0.0], np.cumsum(np.log(start + np.arange(count_max)))))
+    table = np.concatenate(([0.0], np.cumsum(np.log(start + np.arange(count_max)))))
+    table.flags.writeable = False
+    return table
 
 
 def log_marginal(passes: IntArray, trials: IntArray, *, shape: tuple[float, float]) -> FloatArray:

@@ -28,7 +28,13 @@ def test_every_name_of_a_package_can_be_had_and_is_listed(name: str):
     assert set(package.__all__) <= set(dir(package))
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+def test_a_module_offers_the_types_that_its_annotations_name():
+    hookspecs = importlib.import_module("regauge.hookspecs")
+    for offered in hookspecs.__all__:
+        assert getattr(hookspecs, offered) is not None, offered
+
+
+@pytest.mark.parametrize("name", [*PACKAGES, "regauge.hookspecs"])
 def test_a_name_that_a_package_does_not_have_is_an_error_as_ever(name: str):
     package = importlib.import_module(name)
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'max_wrods'"):

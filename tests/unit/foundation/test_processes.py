@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from regauge.evidence import Count
+from regauge.gate import GatePolicy
+from regauge.gate.power import operating_line
 from tests import processes
 
 if TYPE_CHECKING:
@@ -150,6 +154,35 @@ def test_what_few_commands_load_is_loaded_for_these_alone(tmp_path: Path):
     assert run().stdout == "False ['-c', 'a']\n"
     started = processes.start("-c", program, cwd=tmp_path, env={**os.environ}, loaded=("zipapp",))
     assert started.communicate(30) == ("True ['-c']\n", None)
+
+
+@pytest.mark.parametrize("words", [("--fixtures",), ("--trace-config", "--collect-only")])
+def test_a_forked_pytest_has_the_plugins_and_fixtures_of_any_other(
+    tmp_path: Path, words: tuple[str, ...]
+):
+    (tmp_path / "test_one.py").write_text("def test_one(): ...\n")
+    words = ("-p", "regauge", "--durations=0", "-q", *words)
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"}
+    forked = processes.run("pytest", *words, cwd=tmp_path, env=env).stdout
+    command = [sys.executable, "-m", "pytest", *words]
+    other = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    said = [re.sub(r" at 0x\w+|in \d\.\d+s", "", text) for text in (forked, other.stdout)]
+    assert said[0] == said[1]
+    assert "regauge" in said[0]
+
+
+def test_the_line_of_a_gate_is_the_same_in_each_fork(tmp_path: Path):
+    base = [Count(passed=12, trials=12)] * 9 + [Count(passed=9, trials=12)] * 3
+    line = operating_line(base, GatePolicy())
+    program = (
+        "from regauge.evidence import Count\nfrom regauge.gate import GatePolicy, power\n"
+        f"print(power.operating_line({base!r}, GatePolicy()))"
+    )
+    for _ in range(2):
+        forked = processes.run("-c", program, cwd=tmp_path, env={**os.environ})
+        assert forked.stdout == f"{line}\n", forked.stderr
 
 
 def test_a_forked_process_may_call_scripts_many_at_once(tmp_path: Path):
