@@ -573,7 +573,7 @@ def settling_trials(state: LoopState) -> Trials:
         if progress.status == "undecided"
         and (not waiting or any(_covers(progress.goal, mode) for mode in waiting))
     ]
-    planned: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for progress in sorted(undecided, key=trials_to_settle):
         goal = progress.goal
         outcomes = {case: tally.outcomes(text.digest, case) for case in goal.cases}
@@ -581,10 +581,10 @@ def settling_trials(state: LoopState) -> Trials:
         if least_trials(goal.pass_rate) > _TRIALS_OF_A_CASE * len(cases):
             continue
         per_case = min(_TRIALS_OF_A_CASE, -(-trials_to_settle(progress) // len(cases)))
-        missing = {c: max(planned.get(c, 0), per_case - len(outcomes[c])) for c in cases}
-        if sum({**planned, **missing}.values()) <= room:
-            planned |= missing
-    return (number_trials(text, planned, lambda case: tally.next_trial(text.digest, case)),)
+        missing = {c: max(counts.get(c, 0), per_case - len(outcomes[c])) for c in cases}
+        if sum({**counts, **missing}.values()) <= room:
+            counts |= missing
+    return (number_trials(text, counts, lambda case: tally.next_trial(text.digest, case)),)
 
 
 def _while_searching(state: LoopState, goal: Goal) -> GoalProgress:
