@@ -67,6 +67,11 @@ PINNED = [
     ({"requirements/dev.txt": REQUIREMENT.replace(" --", " \\\n  --")}, "-r requirements/dev.txt"),
     ({"requirements $(touch hacked).txt": REQUIREMENT}, "-r requirements $(touch hacked).txt"),
     ({"requirements.txt": f"{FROM_GIT}\n"}, "install -r requirements.txt"),
+    # pip takes the hash of a URL from its fragment, and would ask for one of each other line.
+    (
+        {"requirements.txt": f"regauge @ https://x.test/regauge.whl#sha256={SHA}\n"},
+        "install -r requirements.txt",
+    ),
     (
         {
             "requirements.txt": "-e ./vendor/regauge\n",

@@ -28,6 +28,7 @@ from regauge.runner import (
 )
 from regauge.runner._conversation import replay
 from regauge.runner._judging import ModelJudging, _prepare, no_network
+from regauge.runner._providers import endpoint_digest
 from regauge.runner._session import needed_keys, recorded_trials
 from tests.served import JsonHandler, Served
 
@@ -47,6 +48,16 @@ def recording(key: RecordingKey, *, case: str = "c0", model: str = "sim:clerk-1"
         recorded_at="2026-01-01T00:00:00Z",
         request={},
     )
+
+
+def test_the_digest_of_an_endpoint_is_the_same_whenever_it_is_asked_for(tmp_path: Path):
+    endpoint = '[tool.regauge.providers.x]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    (tmp_path / "pyproject.toml").write_text(endpoint, "utf-8")
+    project = Project(root=tmp_path)
+    completions = EvalSession(project, RunOptions(), environ={}).completions
+    digest = endpoint_digest(project.settings, {}, "x")
+    assert digest
+    assert [completions.endpoint("x"), completions.endpoint("x")] == [digest, digest]
 
 
 def test_recordings_of_any_trial_and_model_of_a_case_are_needed(made: Any, tmp_path: Path):
