@@ -245,7 +245,7 @@ def stop(root: Path, times: int) -> Result:
 
 def replay(root: Path, times: int) -> Result:
     """10,000 recorded cases against 10,000 empty parametrized tests, and memory per case."""
-    sizes, target = (1000, 5000, 10_000), 1.5
+    sizes, target = (1000, 5000, 10_000), 1.8
     runs: dict[str, Callable[[], Usage]] = {}
     with endpoint(0) as server:
         for size in sizes:

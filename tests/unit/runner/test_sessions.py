@@ -54,7 +54,7 @@ def test_the_digest_of_an_endpoint_is_the_same_whenever_it_is_asked_for(tmp_path
     endpoint = '[tool.regauge.providers.x]\nbase_url = "http://127.0.0.1:9/v1"\n'
     (tmp_path / "pyproject.toml").write_text(endpoint, "utf-8")
     project = Project(root=tmp_path)
-    completions = EvalSession(project, RunOptions(), environ={}).completions
+    completions = EvalSession(project, RunOptions(record="none"), environ={}).completions
     digest = endpoint_digest(project.settings, {}, "x")
     assert digest
     assert [completions.endpoint("x"), completions.endpoint("x")] == [digest, digest]
