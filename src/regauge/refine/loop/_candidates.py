@@ -14,6 +14,7 @@ from regauge.refine.attempts import Attempt
 from regauge.refine.edits import (
     Edit,
     EditError,
+    Insert,
     ReplaceSection,
     apply,
     changed_statements,
@@ -26,7 +27,9 @@ from regauge.refine.edits import (
     renumber_text,
     restates,
     rule_edit,
+    rule_places,
     units_of,
+    with_rule,
     without_losses,
 )
 from regauge.refine.loop._plan import current_count, screen_count
@@ -204,24 +207,38 @@ def _pool(
     for edit, after in sorted(wholes, key=lambda pair: isinstance(pair[0].ops[0], ReplaceSection)):
         pool.setdefault(after.shape, (edit, after))
     for edit, after in list(pool.values()):
-        for variant, variant_text in _corrections(state.text, edit, after):
-            pool.setdefault(variant_text.shape, (variant, variant_text))
+        if _relevance(state, edit, after):
+            for variant, variant_text in _elsewhere(state.text, edit, after):
+                pool.setdefault(variant_text.shape, (variant, variant_text))
     return pool, {after.shape for _, after in wholes}, state
 
 
-def _corrections(
+def _elsewhere(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
-    """An edit that adds one statement, with it instead of one that it restates."""
-    changes = [change for comparison in comparisons(text, after) for change in comparison.changes]
-    if len(changes) != 1 or changes[0].kind != "added" or len(edit.ops) != 1:
+    """An edit that adds one statement, with it instead of one that it restates, or elsewhere.
+
+    The other places are the ends of other sections.
+    """
+    changes = [
+        (n, c) for n, comparison in enumerate(comparisons(text, after)) for c in comparison.changes
+    ]
+    if len(changes) != 1 or len(edit.ops) != 1 or not isinstance(edit.ops[0], Insert):
         return
-    added_text, _ = changed_statements(text, after)
-    for number, tree in enumerate(text.trees):
-        for node in tree.statements:
-            if restates(added_text, tree.text_of(node)):
-                variant = text.with_content(number, put_instead(tree, node, added_text))
+    index, change = changes[0]
+    tree = after.trees[index]
+    if change.kind != "added" or change.now is None or change.now.kind != "sentence":
+        return
+    for number, old_tree in enumerate(text.trees):
+        for node in old_tree.statements:
+            if restates(tree.text_of(change.now), old_tree.text_of(node)):
+                content = put_instead(old_tree, node, tree.text_of(change.now))
+                variant = text.with_content(number, content)
                 yield edit_between(edit, text, variant), variant
+    for home in rule_places(text):
+        if (home.message, home.heading) != (index, tree.heading(change.now)):
+            variant = with_rule(text, home, tree.text_of(change.now))
+            yield edit_between(replace(edit, strategy="add-rule"), text, variant), variant
 
 
 def _relevance(state: LoopState, edit: Edit, after: PromptText) -> float:
