@@ -132,6 +132,13 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     assert repo.read("prompts/prompts.lock").count(f"{NAME}@") == 1
 
 
+def test_a_contract_that_changed_meanwhile_makes_the_revision_a_major_version(repo: GateRepo):
+    repo.edit(PROMPT, "How urgently a human has to react.", "How soon a human has to react.")
+    repo.commit("Describe the severity")
+    major = int(repo.read(PROMPT).partition("version: ")[2].partition(".")[0]) + 1
+    assert f"{NAME}: a revision is proposed as {major}.0.0" in repo.regauge("refine", NAME)
+
+
 def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     healthy = repo.git("show", f"main:{PROMPT}")
     last = "        - the error budget burns for 2 or 15 minutes\n"

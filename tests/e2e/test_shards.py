@@ -160,6 +160,12 @@ def test_cases_are_dealt_by_a_hash_of_their_id_and_stay_when_others_are_added(
     assert before.items() <= after.items()
 
 
+def test_a_directory_without_a_shard_is_named_and_nothing_in_it(project: EvalProject):
+    done = project.command("runs", "merge", ".")
+    assert done.returncode == 2
+    assert ".: holds no shard\n  fix: name directories of pytest evals" in done.stderr
+
+
 def test_a_way_to_deal_cases_needs_a_shard(project: EvalProject):
     result = project.run("--shard-by=time")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -490,9 +490,12 @@ def _refuse_other_files(directory: Path) -> None:
     if any((path / "run.json").is_file() for path in paths):
         message = "holds directories of shards"
         raise _refused_error(directory, message, f"regauge runs merge {directory}/*")
-    for path in paths:
-        if path.name not in _FILES:
-            raise _refused_error(path, "a shard leaves no such file", "remove it")
+    unknown = [path for path in paths if path.name not in _FILES]
+    if unknown and len(unknown) == len(paths):
+        fix = "name directories of pytest evals --shard K/N --report DIR"
+        raise _refused_error(directory, "holds no shard", fix)
+    if unknown:
+        raise _refused_error(unknown[0], "a shard leaves no such file", "remove it")
 
 
 def _distinct(parts: Iterable[_Part]) -> list[_Part]:

@@ -346,20 +346,24 @@ def _setting_error(path: Path, text: str, setting: Sequence[int | str], problem:
 
 def _fix_unknown(setting: Sequence[int | str]) -> str:
     """The fix of an unknown setting: a similar one of its table, else the table that has it."""
-    *table, key = (part for part in setting if isinstance(part, str))
+    *own_path, key = (part for part in setting if isinstance(part, str))
     exact_fix = similar_fix = ""
-    for path, names in tables_of():
-        place = f"[{'.'.join(('tool', 'regauge', *path))}]"
+    own_tables = 0  # several for a target, one for each kind
+    kinds_by_name: dict[str, list[str]] = {}
+    for path, kind, header, names in tables_of():
         longer = [name for name in names if name.startswith(f"{key}_") or name.endswith(f"_{key}")]
         near = longer[0] if len(longer) == 1 else closest(key, names)
-        parts = zip(path, table, strict=False)
-        is_own = len(path) == len(table) and all(part in {name, ANY_NAME} for part, name in parts)
-        if key in names:
-            exact_fix = exact_fix or (
-                "a target of another kind has it" if is_own else f"move it to {place}"
-            )
-        elif is_own and near:
-            return f"did you mean {near!r}?"
+        parts = zip(path, own_path, strict=False)
+        if len(path) == len(own_path) and all(part in {name, ANY_NAME} for part, name in parts):
+            own_tables += 1
+            if near:
+                kinds_by_name.setdefault(near, []).append(kind)
+        elif key in names:
+            exact_fix = exact_fix or f"move it to {header}"
         elif near:
-            similar_fix = similar_fix or f"did you mean {near!r} of {place}?"
+            similar_fix = similar_fix or f"did you mean {near!r} of {header}?"
+    for name, kinds in kinds_by_name.items():
+        if len(kinds) == own_tables:
+            return f"did you mean {name!r}?"
+        similar_fix = f"{name!r} is a setting of targets of kind {', '.join(map(repr, kinds))}"
     return exact_fix or similar_fix

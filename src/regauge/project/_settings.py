@@ -11,6 +11,7 @@ from typing import (
     Any,
     Final,
     Literal,
+    NamedTuple,
     Self,
     TypeAlias,
     cast,
@@ -697,25 +698,42 @@ TablePath: TypeAlias = tuple[str, ...]
 ANY_NAME: Final = "NAME"
 
 
+class TableNames(NamedTuple):
+    """The names in a table of the settings.
+
+    Attributes:
+        path: Its path below `[tool.regauge]`, with `NAME` for a name that the user chooses.
+        kind: The kind of a target; empty for any other table.
+        header: Its first line in the file.
+        names: The names of its settings.
+    """
+
+    path: TablePath
+    kind: str
+    header: str
+    names: list[str]
+
+
 def tables_of(
-    annotation: Any = Settings, path: TablePath = ()
-) -> Iterator[tuple[TablePath, list[str]]]:
-    """The tables of the settings, outermost first: the path of each, and the names in it.
+    annotation: Any = Settings, path: TablePath = (), *, header: str = "[{}]"
+) -> Iterator[TableNames]:
+    """The tables of the settings, outermost first.
 
-    A path is below `[tool.regauge]`, with `NAME` for a name that the user chooses; tables of a list
-    have the path of the list.
-
-    >>> dict(tables_of())[("refine", "goals")][:2]
-    ['pass_rate', 'prompt']
+    >>> [table.header for table in tables_of() if table.path == ("refine", "goals")]
+    ['[[tool.regauge.refine.goals]]']
     """
     if isinstance(annotation, type) and issubclass(annotation, _Table):
-        yield path, [*annotation.model_fields]
-        for name, field in annotation.model_fields.items():
+        fields = annotation.model_fields
+        kind = str(get_args(fields["kind"].annotation)[0]) if "kind" in fields else ""
+        place = header.format(".".join(("tool", "regauge", *path)))
+        yield TableNames(path, kind, place, [*fields])
+        for name, field in fields.items():
             yield from tables_of(field.annotation, (*path, name))
         return
     *_, inner = get_args(annotation) or (None,)
     if get_origin(annotation) is dict:
         yield from tables_of(inner, (*path, ANY_NAME))
     else:
+        is_list = get_origin(annotation) in {list, tuple}
         for part in get_args(annotation):
-            yield from tables_of(part, path)
+            yield from tables_of(part, path, header="[[{}]]" if is_list else header)

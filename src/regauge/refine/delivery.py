@@ -99,6 +99,9 @@ def build_revision(
         part, reason = "minor", "a section was replaced"
     elif len(text.lines) > len(subject.text.lines):
         part, reason = "minor", "a new rule"
+    newest = max(version, lock.entries_of(prompt.name)[-1].version)
+    if lock.needs_major(replace(prompt, version=newest.bump(part))) is not None:
+        part, reason = "major", "its jsonSchema or inputs changed"
     bumped = bump(file_text, part, path=path, lock=lock, note=note, date=date, allow_unchanged=True)
     return Revision(
         text=bumped.prompt.source,

@@ -238,8 +238,13 @@ def test_each_setting_of_a_wrong_kind_is_one_error_with_its_line_and_fix(
         ),
         (
             "[tool.regauge.targets.a]\nkind = 'python'\ncallable = 'a:b'\nurl = 'x'\n",
-            "a target of another kind has it",
+            "'url' is a setting of targets of kind 'http'",
         ),
+        (
+            "[tool.regauge.targets.a]\nkind = 'python'\ncallable = 'a:b'\ntimeot_s = 1\n",
+            "did you mean 'timeout_s'?",
+        ),
+        ("[tool.regauge.gate]\npass_rate = 1\n", "move it to [[tool.regauge.refine.goals]]"),
         ("[tool.regauge]\nxyzzy = 1\n", "remove it"),
     ],
 )
