@@ -13,6 +13,7 @@ from regauge.project._settings import (
     GateSettings as GateSettings,
     GoalSettings as GoalSettings,
     HttpTarget as HttpTarget,
+    MutateSettings as MutateSettings,
     PriceSettings as PriceSettings,
     PythonTarget as PythonTarget,
     RecordedTarget as RecordedTarget,

@@ -618,9 +618,9 @@ class MutateSettings(_Table):
     """The settings of `regauge mutate`: `[tool.regauge.mutate]`.
 
     Attributes:
-        floor: The least mutation score, between 0 and 1; below it the command exits with 1, and
-            the gate does not accept a change of the prompt where `pull_request` is set.
-        operators: Default operators, separated by commas, or `all`; None runs single deletions.
+        floor: The least mutation score; below it the command exits with 1, and with `pull_request`
+            the gate does not accept.
+        operators: Operators, separated by commas, or `all`; by default single deletions.
         pull_request: Whether the gate mutates changed lines and reports lost guards.
     """
 
