@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+import pytest
 from inline_snapshot import snapshot
 
 if TYPE_CHECKING:
@@ -336,3 +337,19 @@ def test_the_terminal_keeps_no_report_of_an_eval_that_it_does_not_show(project: 
 def test_durations_show_the_set_up_of_evals(project: EvalProject):
     result = project.run("-k", "disk-001", "--durations=0", "-vv")
     result.stdout.fnmatch_lines(["*s setup    evals/test_triage.py::test_triage?disk-001?"])
+
+
+@pytest.mark.parametrize(
+    ("options", "companion"),
+    [
+        (["--max-cycles=3"], "--suggest"),
+        (["--more-trials=3"], "--gate REF"),
+        (["--accept-judge-change=why"], "--gate REF"),
+    ],
+)
+def test_an_option_without_its_companion_is_refused(
+    project: EvalProject, options: list[str], companion: str
+):
+    result = project.run(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"  fix: add {companion}, or leave it out"])

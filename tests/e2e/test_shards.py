@@ -169,7 +169,9 @@ def test_a_directory_without_a_shard_is_named_and_nothing_in_it(project: EvalPro
 def test_a_way_to_deal_cases_needs_a_shard(project: EvalProject):
     result = project.run("--shard-by=time")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --shard-by without --shard", "  fix: add --shard K/N*"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --shard-by has no effect without --shard", "  fix: add --shard K/N*"]
+    )
     # Settings of a project may hold it for all shards.
     project.write("pytest.ini", "[pytest]\naddopts = -p regauge --shard-by=time\n")
     project.run("--record=missing").assert_outcomes(passed=5)
