@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self, TypeGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def split_location(location: str) -> tuple[str, int | None]:
@@ -113,6 +113,17 @@ class InvalidFileError(RegaugeError):
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[Diagnostic, ...]]]:
         # Another process passes it on, such as one that reads shards.
         return type(self), (self.diagnostics,)
+
+
+def find_errors(load: Callable[[Path], object], paths: Iterable[Path]) -> list[Diagnostic]:
+    """The errors of all files that cannot be loaded."""
+    diagnostics: list[Diagnostic] = []
+    for path in paths:
+        try:
+            load(path)
+        except InvalidFileError as error:
+            diagnostics.extend(error.diagnostics)
+    return diagnostics
 
 
 class ConfigError(InvalidFileError):

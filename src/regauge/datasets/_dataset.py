@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import heapify, heapreplace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
@@ -14,7 +14,7 @@ from regauge.datasets._case import Reading, Record, Source, Texts, read_cases
 from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
 from regauge.digests import digest_of_mapping
-from regauge.errors import DatasetError, Diagnostic, UsageError
+from regauge.errors import DatasetError, Diagnostic, UsageError, find_errors
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -280,13 +280,8 @@ def dataset_files(fixtures_dir: Path) -> list[Path]:
 
 def dataset_errors(fixtures_dir: Path) -> list[Diagnostic]:
     """The errors of all golden files in a fixtures folder, used by an eval or not."""
-    diagnostics: list[Diagnostic] = []
-    for path in dataset_files(fixtures_dir):
-        try:
-            load_dataset(path, fixtures_dir=fixtures_dir)
-        except DatasetError as error:
-            diagnostics.extend(error.diagnostics)
-    return diagnostics
+    load = partial(load_dataset, fixtures_dir=fixtures_dir)
+    return find_errors(load, dataset_files(fixtures_dir))
 
 
 def find_dataset(name: str, *, fixtures_dir: Path) -> Path:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic_core import PydanticCustomError
 
 from regauge.atomic import write_whole
-from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError
+from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError, find_errors
 from regauge.evidence import Count
 from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST
 from regauge.gate._types import BaseTrials
@@ -753,13 +753,10 @@ def load_baseline(
 
 def baseline_errors(project: Project) -> list[Diagnostic]:
     """Errors in the baselines of a project, of any prompt."""
-    diagnostics: list[Diagnostic] = []
-    for path in sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")):
-        try:
-            load_baseline(path, place=project.relative(path))
-        except BaselineError as error:
-            diagnostics.extend(error.diagnostics)
-    return diagnostics
+    return find_errors(
+        lambda path: load_baseline(path, place=project.relative(path)),
+        sorted((project.fixtures_dir / "baselines").glob("[!.]*.json")),
+    )
 
 
 def save_baseline(path: Path, baseline: Baseline) -> bool:

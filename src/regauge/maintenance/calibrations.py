@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from regauge.errors import Diagnostic, InvalidFileError
+from regauge.errors import Diagnostic, InvalidFileError, find_errors
 from regauge.judges import judge_status
 from regauge.judges.calibration import (
     Calibration,
@@ -178,16 +178,11 @@ def lint_calibrations(project: Project, used_judges: Mapping[str, UsedJudge]) ->
 
 def lint_labels(project: Project) -> list[Diagnostic]:
     """Errors in all files of labels and calibration records."""
-    diagnostics: list[Diagnostic] = []
-    for path in [*sorted(project.labels_dir.glob("[!.]*.jsonl")), *_records(project)]:
-        try:
-            if path.suffix == ".jsonl":
-                load_labels(path.stem, project)
-            else:
-                load_calibrations(path)
-        except InvalidFileError as error:
-            diagnostics.extend(error.diagnostics)
-    return diagnostics
+    labels = sorted(project.labels_dir.glob("[!.]*.jsonl"))
+    return [
+        *find_errors(lambda path: load_labels(path.stem, project), labels),
+        *find_errors(load_calibrations, _records(project)),
+    ]
 
 
 def _records(project: Project) -> list[Path]:

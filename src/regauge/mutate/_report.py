@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import Diagnostic, InvalidFileError, UsageError
+from regauge.errors import Diagnostic, InvalidFileError, UsageError, find_errors
 from regauge.gate.baselines import blocking_judges
 from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
@@ -303,13 +303,10 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
 
 def mutants_errors(project: Project) -> list[Diagnostic]:
     """The errors of all committed files of mutants."""
-    diagnostics: list[Diagnostic] = []
-    for path in sorted((project.fixtures_dir / "mutants").glob("[!.]*.json")):
-        try:
-            load_mutants(project, path.stem)
-        except MutantsFileError as error:
-            diagnostics.extend(error.diagnostics)
-    return diagnostics
+    return find_errors(
+        lambda path: load_mutants(project, path.stem),
+        sorted((project.fixtures_dir / "mutants").glob("[!.]*.json")),
+    )
 
 
 def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
