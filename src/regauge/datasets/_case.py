@@ -18,6 +18,7 @@ from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Scr
 from regauge.digests import JSON, digest_of
 from regauge.errors import Diagnostic
 from regauge.regular_file import read_regular
+from regauge.strict_json import list_of
 from regauge.wording import closest, did_you_mean
 
 if TYPE_CHECKING:
@@ -538,7 +539,7 @@ class _CaseReader:
         """The judges that a case or a turn names; the run resolves them."""
         if value is None:
             return ()
-        checks = _items(value)
+        checks = list_of(value)
         if checks and all(isinstance(check, str | dict) for check in checks):
             return tuple(cast("list[JSON]", checks))
         fix = 'a list of judges: "checks": [{"contains": "Berlin"}, "json_parses"]'
@@ -583,10 +584,10 @@ class _CaseReader:
     def _turns(self) -> tuple[Turn, ...]:
         value = self._values.get("turns")
         fix = '"turns": [{"user": "Where is my order?"}]'
-        if value is not None and not _items(value):
+        if value is not None and not list_of(value):
             self._add_error("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
         turns: list[Turn] = []
-        for number, item in enumerate(_items(value), start=1):
+        for number, item in enumerate(list_of(value), start=1):
             if not isinstance(item, dict):
                 self._add_error("turns", f"turn {number} is {_kind(item)}, not a mapping", fix)
                 continue
@@ -654,10 +655,6 @@ class _CaseReader:
             self._add_error(key, f"{key} is {_kind(value)}, not text")
         # Many cases have the same.
         return intern(value) if isinstance(value, str) else ""
-
-
-def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _attached_kind(value: JSON) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from regauge.strict_json import is_sequence
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
@@ -164,8 +166,8 @@ def _has_parts(expected: JSON, actual: JSON) -> bool:
         return isinstance(actual, Mapping) and all(
             key in actual and _has_parts(value, actual[key]) for key, value in expected.items()
         )
-    if isinstance(expected, Sequence) and not isinstance(expected, str):
-        if not isinstance(actual, Sequence) or isinstance(actual, str):
+    if is_sequence(expected):
+        if not is_sequence(actual):
             return False
         return len(expected) == len(actual) and all(map(_has_parts, expected, actual))
     return expected == actual and isinstance(expected, bool) is isinstance(actual, bool)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._types import Verdict, failed, quote, quote_list
-from regauge.strict_json import refuse_constant, unique
+from regauge.strict_json import is_sequence, refuse_constant, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,7 +192,7 @@ def value_at(value: JSON, steps: Steps) -> JSON | MissingValue:
             if step not in value:
                 return MISSING
             value = value[str(step)]
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif is_sequence(value):
             if not isinstance(step, int) or not -len(value) <= step < len(value):
                 return MISSING
             value = value[step]

@@ -10,15 +10,14 @@ from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
     finite_number,
-    items_of,
     malformed_error,
     parts_of,
     read_document,
     read_tool_call,
     read_usage,
     sampling_parameters,
-    table_of,
 )
+from regauge.strict_json import list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,15 +104,15 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
         EmbeddedError: The body is an error.
     """
     table = read_document(content, endpoint=endpoint)
-    choices = items_of(table.get("choices"))
-    choice = table_of(choices[0] if choices else None)
+    choices = list_of(table.get("choices"))
+    choice = mapping_of(choices[0] if choices else None)
     if error := choice.get("error") or table.get("error"):
         raise EmbeddedError(error)
     if not choices:
         raise malformed_error(f"{endpoint} returned no choices", transient=True)
     if not _is_message(choice.get("message")):
         raise malformed_error(f"{endpoint} returned a choice without a message", transient=True)
-    message = table_of(choice.get("message"))
+    message = mapping_of(choice.get("message"))
     text = _text(message.get("content"))
     refusal: str | None = message.get("refusal") or None
     tool_calls = _tool_calls(message)
@@ -127,7 +126,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
         finish_reason=finish_reason,
         refusal=refusal,
         tool_calls=tool_calls,
-        logprobs=read_logprobs(table_of(choice.get("logprobs")).get("content")),
+        logprobs=read_logprobs(mapping_of(choice.get("logprobs")).get("content")),
         usage=read_usage(table.get("usage"), input_name="prompt", output_name="completion"),
         model=str(table.get("model") or ""),
         fingerprint=fingerprint if isinstance(fingerprint, str) else None,
@@ -135,7 +134,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
 
 
 def _is_message(value: object) -> bool:
-    message = table_of(value)
+    message = mapping_of(value)
     refusal: Any = message.get("refusal") or ""
     calls: Any = message.get("tool_calls") or []
     return isinstance(value, dict) and isinstance(refusal, str) and isinstance(calls, list)
@@ -146,19 +145,19 @@ def _text(content: object) -> str | None:
     if content is None or isinstance(content, str):
         return content
     if isinstance(content, list):
-        parts = [table_of(part).get("text") for part in cast("list[object]", content)]
+        parts = [mapping_of(part).get("text") for part in cast("list[object]", content)]
         texts = [part for part in parts if isinstance(part, str)]
         return "".join(texts) if texts else None
     return json.dumps(content, ensure_ascii=False)
 
 
 def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    calls = items_of(message.get("tool_calls"))
+    calls = list_of(message.get("tool_calls"))
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
     tool_calls: list[ToolCall] = []
-    for call in map(table_of, calls):
-        function = table_of(call.get("function"))
+    for call in map(mapping_of, calls):
+        function = mapping_of(call.get("function"))
         tool_calls.append(
             read_tool_call(call.get("id"), function.get("name"), function.get("arguments"))
         )
@@ -168,13 +167,13 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
     """Return the tokens of the text; empty if an entry is no token with a finite number."""
     token_logprobs: list[TokenLogprob] = []
-    for entry in items_of(value):
-        token, logprob = table_of(entry).get("token"), finite_number(table_of(entry).get("logprob"))
+    for entry in map(mapping_of, list_of(value)):
+        token, logprob = entry.get("token"), finite_number(entry.get("logprob"))
         if not isinstance(token, str) or logprob is None:
             return ()
         top: list[tuple[str, float]] = []
-        for other in items_of(table_of(entry).get("top_logprobs")):
-            text, its = table_of(other).get("token"), finite_number(table_of(other).get("logprob"))
+        for other in map(mapping_of, list_of(entry.get("top_logprobs"))):
+            text, its = other.get("token"), finite_number(other.get("logprob"))
             if isinstance(text, str) and its is not None:
                 top.append((text, its))
         token_logprobs.append(TokenLogprob(token=token, logprob=logprob, top=tuple(top)))

@@ -11,14 +11,13 @@ from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
     count_of,
-    items_of,
     malformed_error,
     parts_of,
     read_document,
     read_tool_call,
     sampling_parameters,
-    table_of,
 )
+from regauge.strict_json import list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +145,7 @@ def _schema(request: CompletionRequest) -> JSON:
     wanted_format = request.response_format
     if wanted_format is None or wanted_format.get("type") == "text":
         return None
-    return table_of(wanted_format.get("json_schema")).get("schema")
+    return mapping_of(wanted_format.get("json_schema")).get("schema")
 
 
 def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -169,7 +168,7 @@ def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
     if isinstance(choice, str):
         fields = {"type": kinds.get(choice, choice)}
     elif choice is not None:
-        function = table_of(table_of(choice).get("function"))
+        function = mapping_of(mapping_of(choice).get("function"))
         fields = {"type": "tool", "name": function.get("name")}
     if parallel is False:
         fields = fields or {"type": "auto"}
@@ -199,7 +198,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
     texts: list[str] = []
     calls: list[ToolCall] = []
     # Thinking blocks have no output text.
-    for block in map(table_of, items_of(table.get("content"))):
+    for block in map(mapping_of, list_of(table.get("content"))):
         if block.get("type") == "text" and isinstance(text := block.get("text"), str):
             texts.append(text)
         elif block.get("type") == "tool_use":
@@ -225,14 +224,14 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
 
 def _usage(value: object) -> Usage:
     """Return the token counts of a message; reads and writes of the cache count as input."""
-    arguments = table_of(value)
+    arguments = mapping_of(value)
     uncached_input = count_of(arguments.get("input_tokens"))
     output = count_of(arguments.get("output_tokens"))
     if uncached_input is None or output is None:
         return Usage()
     cache_reads = count_of(arguments.get("cache_read_input_tokens")) or 0
     cache_writes = count_of(arguments.get("cache_creation_input_tokens")) or 0
-    thinking = count_of(table_of(arguments.get("output_tokens_details")).get("thinking_tokens"))
+    thinking = count_of(mapping_of(arguments.get("output_tokens_details")).get("thinking_tokens"))
     return Usage(
         input_tokens=uncached_input + cache_reads + cache_writes,
         output_tokens=output,

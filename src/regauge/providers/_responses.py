@@ -9,15 +9,14 @@ from regauge.providers._types import Completion
 from regauge.providers._wire import (
     AttachedFile,
     EmbeddedError,
-    items_of,
     malformed_error,
     parts_of,
     read_document,
     read_tool_call,
     read_usage,
     sampling_parameters,
-    table_of,
 )
+from regauge.strict_json import list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,7 +58,7 @@ def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> d
         body["include"] = ["message.output_text.logprobs"]
     choice = parameters.pop("tool_choice", None)
     if choice is not None:
-        name = table_of(table_of(choice).get("function")).get("name")
+        name = mapping_of(mapping_of(choice).get("function")).get("name")
         body["tool_choice"] = {"type": "function", "name": name} if name else choice
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
@@ -101,7 +100,7 @@ def _format(response_format: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return the format; the fields of `json_schema` are next to the type here."""
     return {
         "type": response_format["type"],
-        **table_of(response_format.get("json_schema")),
+        **mapping_of(response_format.get("json_schema")),
     }
 
 
@@ -133,7 +132,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
     calls: list[ToolCall] = []
     logprobs: list[TokenLogprob] = []
     # Reasoning items have no output text.
-    for item in map(table_of, items_of(table.get("output"))):
+    for item in map(mapping_of, list_of(table.get("output"))):
         if item.get("type") == "function_call":
             calls.append(
                 read_tool_call(
@@ -141,7 +140,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
                 )
             )
         elif item.get("type") == "message":
-            for part in map(table_of, items_of(item.get("content"))):
+            for part in map(mapping_of, list_of(item.get("content"))):
                 if isinstance(text := part.get("text"), str):
                     texts.append(text)
                     logprobs += read_logprobs(part.get("logprobs"))
@@ -164,6 +163,6 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
 
 def _finish_reason(table: Mapping[str, Any], *, calls: bool) -> FinishReason:
     if table.get("status") == "incomplete":
-        reason = table_of(table.get("incomplete_details")).get("reason")
+        reason = mapping_of(table.get("incomplete_details")).get("reason")
         return _INCOMPLETE.get(str(reason), "unknown")
     return "tool_calls" if calls else "stop"

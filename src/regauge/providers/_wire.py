@@ -14,7 +14,7 @@ from regauge.errors import ProviderError
 from regauge.prompts import ToolCall
 from regauge.providers._failure import AttemptError, parse_error_response
 from regauge.providers._types import Usage
-from regauge.strict_json import read_json
+from regauge.strict_json import list_of, mapping_of, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,8 +148,8 @@ def read_document(content: bytes, *, endpoint: str) -> Mapping[str, Any]:
         document: Any = read_json(content)
     except ValueError as error:
         raise _unreadable_error(content, endpoint, error) from error
-    items = items_of(document)
-    if len(items) == 1 and (embedded := table_of(items[0]).get("error")):
+    items = list_of(document)
+    if len(items) == 1 and (embedded := mapping_of(items[0]).get("error")):
         raise EmbeddedError(embedded)
     if not isinstance(document, dict):
         raise malformed_error(f"{endpoint} returned JSON that is no object")
@@ -175,16 +175,6 @@ def _unreadable_error(content: bytes, endpoint: str, error: ValueError) -> Attem
 def malformed_error(message: str, *, transient: bool = False) -> AttemptError:
     """Return the failure of a response that cannot be read."""
     return AttemptError(message, kind="malformed", transient=transient)
-
-
-def table_of(value: object) -> Mapping[str, Any]:
-    """Return a JSON object; empty for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def items_of(value: object) -> list[object]:
-    """Return a JSON array; empty for anything else."""
-    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def finite_number(value: object) -> float | None:
@@ -213,13 +203,13 @@ def read_usage(value: object, *, input_name: str, output_name: str) -> Usage:
         input_name: The API's word for the input, such as `prompt`.
         output_name: The API's word for the output.
     """
-    detail = table_of(value)
+    detail = mapping_of(value)
     input_tokens = count_of(detail.get(f"{input_name}_tokens"))
     output_tokens = count_of(detail.get(f"{output_name}_tokens"))
     if input_tokens is None or output_tokens is None:
         return Usage()
-    cached = table_of(detail.get(f"{input_name}_tokens_details")).get("cached_tokens")
-    reasoning = table_of(detail.get(f"{output_name}_tokens_details")).get("reasoning_tokens")
+    cached = mapping_of(detail.get(f"{input_name}_tokens_details")).get("cached_tokens")
+    reasoning = mapping_of(detail.get(f"{output_name}_tokens_details")).get("reasoning_tokens")
     return Usage(
         input_tokens=input_tokens,
         output_tokens=output_tokens,

@@ -21,9 +21,9 @@ from regauge.providers._failure import AttemptError, read_error_response
 from regauge.providers._http import HttpApi
 from regauge.providers._retry import Ledger, call_with_retries
 from regauge.providers._types import CompletionRequest, Usage
-from regauge.providers._wire import count_of, items_of, table_of
+from regauge.providers._wire import count_of
 from regauge.providers.remote import drop_unsupported
-from regauge.strict_json import read_json
+from regauge.strict_json import list_of, mapping_of, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -128,28 +128,28 @@ class ResultLine:
             ValueError: The line has neither form.
         """
         document: object = read_json(line)
-        table = table_of(document)
+        table = mapping_of(document)
         custom_id = table.get("custom_id")
         if not isinstance(custom_id, str) or not custom_id:
             raise ValueError("a line without custom_id")
         if "result" in table:
-            return _anthropic_result(custom_id, table_of(table["result"]))
+            return _anthropic_result(custom_id, mapping_of(table["result"]))
         if error := table.get("error"):
             return cls(custom_id=custom_id, problem=_problem(error))
-        response = table_of(table.get("response"))
+        response = mapping_of(table.get("response"))
         body: object = response.get("body")
         if not isinstance(body, dict):
             raise ValueError("a line without a response")  # noqa: TRY004 - of a document
         status = response.get("status_code", _OK)
         if status not in _SUCCESS:
             return cls(
-                custom_id=custom_id, problem=f"{status}: {_problem(table_of(response['body']))}"
+                custom_id=custom_id, problem=f"{status}: {_problem(mapping_of(response['body']))}"
             )
-        return cls(custom_id=custom_id, body=_encode(table_of(response["body"])))
+        return cls(custom_id=custom_id, body=_encode(mapping_of(response["body"])))
 
 
 def _anthropic_result(custom_id: str, result: Mapping[str, Any]) -> ResultLine:
-    kind, message = str(result.get("type")), table_of(result.get("message"))
+    kind, message = str(result.get("type")), mapping_of(result.get("message"))
     if kind == "succeeded" and message:
         return ResultLine(custom_id=custom_id, body=_encode(message))
     if kind == "errored":
@@ -160,7 +160,7 @@ def _anthropic_result(custom_id: str, result: Mapping[str, Any]) -> ResultLine:
 
 
 def _problem(error: object) -> str:
-    refusal = read_error_response(json.dumps({"error": table_of(error).get("error") or error}))
+    refusal = read_error_response(json.dumps({"error": mapping_of(error).get("error") or error}))
     code = refusal.code if refusal.code not in refusal.message else ""
     return ": ".join(filter(None, (code, refusal.message))) or "no reason given"
 
@@ -295,7 +295,7 @@ class BatchClient:
     def _inline(self, path: Path) -> bytes:
         """Return a batch that contains its requests; OpenRouter requires them last."""
         lines = path.read_bytes().splitlines()
-        model = table_of(table_of(read_json(lines[0]))["body"])["model"]
+        model = mapping_of(mapping_of(read_json(lines[0]))["body"])["model"]
         head = {"endpoint": self._call_path, "model": model, "completion_window": "24h"}
         call = f'"method":"POST","url":"{self._call_path}",'.encode()
         requests = b",".join(line.replace(call, b"", 1) for line in lines)
@@ -322,9 +322,9 @@ class BatchClient:
             page = read_json(
                 await self._get(f"{self._path}?limit=100" + (f"&{name}={after}" if after else ""))
             )
-            table = table_of(page)
+            table = mapping_of(page)
             # Together returns the bare list.
-            batches = [self._batch(table_of(item)) for item in items_of(table.get("data") or page)]
+            batches = [self._batch(mapping_of(item)) for item in list_of(table.get("data") or page)]
             remote_batches += [batch for batch in batches if batch.created_at >= created_at]
             last = _safe(str(table.get("last_id") or (batches[-1].id if batches else "")))
             if not table.get("has_more") or not last or last == after:
@@ -364,7 +364,7 @@ class BatchClient:
         described_id, document = self._description
         if described_id != batch.id or not document.get("results"):
             document = await self._describe(batch.id)
-        return [_encode(result) + b"\n" for result in items_of(document.get("results"))]
+        return [_encode(result) + b"\n" for result in list_of(document.get("results"))]
 
     async def _describe(self, batch_id: str) -> Mapping[str, Any]:
         """Return the description of a batch; the last one is cached, as it may hold all results."""
@@ -504,10 +504,10 @@ class BatchClient:
             raise
 
     def _batch(self, document: Mapping[str, Any]) -> RemoteBatch:
-        table = table_of(document.get("job")) or document
+        table = mapping_of(document.get("job")) or document
         if self._anthropic:
             status = str(table.get("processing_status") or "")
-            request_counts = table_of(table.get("request_counts"))
+            request_counts = mapping_of(table.get("request_counts"))
             counts = {name: count_of(count) or 0 for name, count in request_counts.items()}
             is_finished = status == "ended"
             return RemoteBatch(
@@ -521,17 +521,17 @@ class BatchClient:
                 results=("results",) if is_finished else (),
             )
         status = str(table.get("status") or "").lower()
-        metadata = table_of(table.get("metadata"))
+        metadata = mapping_of(table.get("metadata"))
         project, name = metadata.get("regauge_project"), metadata.get("regauge_batch")
-        request_counts = table_of(table.get("request_counts"))
+        request_counts = mapping_of(table.get("request_counts"))
         files = [table.get("output_file_id"), table.get("error_file_id")]
         is_finished = status in _ENDED
         results = tuple(file for file in files if isinstance(file, str) and file)
         if is_finished and ("results" in table or "input_file_id" not in table):
             results = (_INLINE,)
         problems = [
-            _problem(error) + (f" (line {line})" if (line := table_of(error).get("line")) else "")
-            for error in items_of(table_of(table.get("errors")).get("data"))
+            _problem(error) + (f" (line {line})" if (line := mapping_of(error).get("line")) else "")
+            for error in list_of(mapping_of(table.get("errors")).get("data"))
         ]
         if error := table.get("error"):
             problems.append(_problem(error))
@@ -555,7 +555,7 @@ class BatchClient:
 
 def _document(data: bytes) -> Mapping[str, Any]:
     try:
-        return table_of(read_json(data))
+        return mapping_of(read_json(data))
     except ValueError as error:
         raise ProviderError(
             "the provider returned something other than JSON", kind="malformed"

@@ -15,7 +15,7 @@ from regauge.errors import ProviderError, UsageError
 from regauge.judges._external_calls import build_headers, environment_values, run_program, send
 from regauge.judges._output import MISSING, MissingValue, parse_path, value_at
 from regauge.prompts import CANDIDATES_ENV, input_text
-from regauge.strict_json import read_json
+from regauge.strict_json import is_sequence, read_json
 from regauge.targets._output import OUTPUT_MAX
 from regauge.wording import cut, did_you_mean
 
@@ -151,7 +151,7 @@ def _fill(template: JSON, inputs: Mapping[str, JSON], convert: Callable[[JSON], 
     """
     if isinstance(template, Mapping):
         return {key: _fill(value, inputs, convert) for key, value in template.items()}
-    if isinstance(template, Sequence) and not isinstance(template, str):
+    if is_sequence(template):
         return [_fill(value, inputs, convert) for value in template]
     if not isinstance(template, str):
         return template

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Diagnostic, ProviderError
 from regauge.providers import Completion, FinishReason, ToolCall, Usage
-from regauge.strict_json import read_json
+from regauge.strict_json import is_sequence, read_json
 from regauge.wording import cut, did_you_mean
 
 if TYPE_CHECKING:
@@ -140,9 +140,9 @@ def _list(parts: Mapping[str, object], name: str) -> Sequence[object]:
     value = parts.get(name)
     if value is None:
         return ()
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if not is_sequence(value):
         raise _malformed_error(f"`{name}` is not a list: {_format_value(value)}")
-    return cast("Sequence[object]", value)
+    return value
 
 
 def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
