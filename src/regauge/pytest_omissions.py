@@ -53,14 +53,6 @@ _EMPTY_RUN_OPTIONS = {
     "setuponly": "--setup-only",
 }
 
-# Options that need another one, with it; settings of pytest may hold them for other runs.
-_COMPANIONS = {
-    "shard_by": "--shard K/N",
-    "max_cycles": "--suggest",
-    "more_trials": "--gate REF",
-    "accept_judge_change": "--gate REF",
-}
-
 # Options that a gate takes from its command line only, and what they do elsewhere.
 _GATE_OPTIONS = {
     "accept_judge_change": "a change could accept its own judges",
@@ -155,19 +147,10 @@ def refuse_empty_runs(config: pytest.Config) -> None:
     """Refuse settings that end a run of evals before the first measurement.
 
     Raises:
-        pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option, or the
-            command line has one without the option that it belongs to.
+        pytest.UsageError: `addopts`, an ini file or `PYTEST_ADDOPTS` has such an option.
     """
     options = [name for name in _EMPTY_RUN_OPTIONS if getattr(config.option, name, None)]
     sharded = config.getoption("--shard") is not None
-    for name, companion in _COMPANIONS.items():
-        alone = getattr(config.option, name) and not config.getoption(companion.partition(" ")[0])
-        if alone and getattr(typed_options(config), name):
-            option = f"--{name.replace('_', '-')}"
-            raise pytest.UsageError(
-                f"{option} has no effect without {companion.partition(' ')[0]}\n"
-                f"  fix: add {companion}, or leave it out"
-            )
     if not (options or sharded) or not may_run_evals(config):
         return
     typed = typed_options(config)

@@ -41,8 +41,6 @@ def loggers_may_appear() -> Generator[None]:
         manager.loggerDict = dict(manager.loggerDict)
 
 
-# The keyword of an eval's items: an attribute of its function.
-EVAL_KEYWORD = "__regauge_eval__"
 # The parts of a report with untrusted text; the others are names, locations and times.
 _WORDS = ("longrepr", "sections", "wasxfail", "regauge_short")
 
@@ -65,15 +63,19 @@ class PassedPhases:
     """A pytest plugin that drops the passed set-ups and tear-downs of evals from the terminal.
 
     pytest keeps them, two thirds of all reports, for `--durations` alone: 1 kB a case.
+
+    Attributes:
+        keyword: The keyword of an eval's items.
     """
 
     terminal: pytest.TerminalReporter
+    keyword: str
 
     @pytest.hookimpl(trylast=True)  # after the terminal
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Drop a report that the terminal does not show."""
         hidden = self.terminal.stats.get("")
-        if hidden and hidden[-1] is report and EVAL_KEYWORD in report.keywords:
+        if hidden and hidden[-1] is report and self.keyword in report.keywords:
             hidden.pop()
 
 

@@ -32,6 +32,13 @@ _Status: TypeAlias = tuple[str, str, tuple[str, dict[str, bool]]]
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
 _WORKER_OUTPUT = "regauge"
+# Options that need another one, with it; settings of pytest may hold them for other runs.
+_COMPANIONS = {
+    "shard_by": "--shard K/N",
+    "max_cycles": "--suggest",
+    "more_trials": "--gate REF",
+    "accept_judge_change": "--gate REF",
+}
 _LOG = "regauge-log"
 _PHASES = "regauge-phases"
 _UNSET = (
@@ -176,6 +183,16 @@ def pytest_configure(config: pytest.Config) -> None:
             f"{option} takes one model, not {len(models)}: {', '.join(models)}\n"
             "  fix: leave one --model; to gate a change of model: regauge migrate --to MODEL"
         )
+    for name, companion in _COMPANIONS.items():
+        required_option = companion.partition(" ")[0]
+        if config.getoption(name) and not config.getoption(required_option):
+            from regauge.pytest_omissions import typed_options
+
+            if getattr(typed_options(config), name):
+                raise pytest.UsageError(
+                    f"--{name.replace('_', '-')} has no effect without {required_option}\n"
+                    f"  fix: add {companion}, or leave it out"
+                )
     run_id = getattr(config, "workerinput", {}).get(_WORKER_INPUT)
     config.stash[_run_id_key] = (
         run_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -513,7 +530,7 @@ def _run(config: pytest.Config) -> PytestRun:
         _guard_log(config)
         terminal = config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None and config.option.durations is None:
-            config.pluginmanager.register(PassedPhases(terminal), _PHASES)
+            config.pluginmanager.register(PassedPhases(terminal, keyword=_EVAL), _PHASES)
         run = config.stash[_run_key] = PytestRun(config, run_id=config.stash[_run_id_key])
     return run
 

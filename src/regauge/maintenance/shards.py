@@ -491,7 +491,7 @@ def _refuse_other_files(directory: Path) -> None:
         message = "holds directories of shards"
         raise _refused_error(directory, message, f"regauge runs merge {directory}/*")
     unknown = [path for path in paths if path.name not in _FILES]
-    if unknown and len(unknown) == len(paths):
+    if unknown and unknown == paths:
         fix = "name directories of pytest evals --shard K/N --report DIR"
         raise _refused_error(directory, "holds no shard", fix)
     if unknown:

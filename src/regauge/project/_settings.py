@@ -694,7 +694,6 @@ class Settings(_Table):
                         valid.pop(str(first), None)
 
 
-TablePath: TypeAlias = tuple[str, ...]
 ANY_NAME: Final = "NAME"
 
 
@@ -708,14 +707,14 @@ class TableNames(NamedTuple):
         names: The names of its settings.
     """
 
-    path: TablePath
+    path: tuple[str, ...]
     kind: str
     header: str
     names: list[str]
 
 
 def tables_of(
-    annotation: Any = Settings, path: TablePath = (), *, header: str = "[{}]"
+    annotation: Any = Settings, path: tuple[str, ...] = (), *, header: str = "[{}]"
 ) -> Iterator[TableNames]:
     """The tables of the settings, outermost first.
 

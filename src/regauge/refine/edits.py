@@ -553,7 +553,7 @@ def reductions(
     units = _units(pairs)
     if keep_blocks:
         units = _join_blocks(pairs, units)
-    size = len(units) // 2 + len(units) % 2 if len(units) > 1 else 0
+    size = (len(units) + 1) // 2 if len(units) > 1 else 0
     while size:
         for start in range(0, len(units), size):
             rest = units[:start] + units[start + size :]

@@ -168,8 +168,9 @@ def smaller_edits(state: LoopState, candidate: Candidate) -> Iterator[Candidate]
     ops = candidate.edit.ops
     if ops and isinstance(ops[0], ReplaceSection):
         return  # it is verified as one unit
+    error_count = len(errors_in(candidate.text))
     for text in reductions(state.text, candidate.text, keep_blocks=keep_blocks):
-        if text.shape in tried_shapes or len(errors_in(text)) > len(errors_in(candidate.text)):
+        if text.shape in tried_shapes or len(errors_in(text)) > error_count:
             continue
         edit = edit_between(candidate.edit, state.text, text)
         if not candidate.release:
