@@ -34,7 +34,7 @@ _PARTS_MAX = 32
 _IN_PARTS = frozenset({"time", "length", "mass"})
 
 
-@rule(version=5, about="correctness")
+@rule(version=6, about="correctness")
 def number_near(
     to: float | Expected = expected(),
     *,
@@ -270,7 +270,7 @@ def _value_in(number: Number, unit: str) -> float | None:
     return number.in_unit(unit) if {number.unit, unit} <= units_by_name().keys() else number.value
 
 
-@rule(version=4, about="correctness")
+@rule(version=5, about="correctness")
 def answer_is(
     to: JSON | Expected = expected(), *, after: str = "ANSWER:", field: str | None = None
 ) -> Check:

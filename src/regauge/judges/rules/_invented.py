@@ -109,7 +109,7 @@ def _canonical(number: str) -> str:
     return plain.lstrip("0") or "0" if not plain.startswith("0.") else plain
 
 
-@rule(version=4, about="correctness")
+@rule(version=5, about="correctness")
 def no_new_numbers(
     *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
