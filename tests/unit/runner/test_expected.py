@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from regauge.errors import MissingRecordingError
 from regauge.project import Project
 from regauge.prompts import Message
 from regauge.providers import Completion, CompletionRequest, Usage
 from regauge.recordings import Recording, RecordingKey
-from regauge.runner import EvalSession, RunOptions
-from regauge.runner._expected import ExpectedUsage, output_sample, unrecorded_output
-from regauge.runner._plan import CaseRequest
+from regauge.runner import EvalSession, PlannedCase, PlannedTrial, RunOptions
+from regauge.runner._expected import (
+    ExpectedJudging,
+    ExpectedUsage,
+    first_requests,
+    output_sample,
+    unrecorded_output,
+)
+from regauge.runner._plan import CaseRequest, judges_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,3 +205,153 @@ def test_a_sample_without_a_schema_is_a_text(expected: Any):
     assert output_sample(request_of(), expected, tokens=0) == "These are the words of a sample."
     for tokens in (8, 16, 100):
         assert abs(len(output_sample(request_of(), expected, tokens=tokens)) - 4 * tokens) <= 33
+
+
+PRICES = """
+[tool.regauge.providers.local]
+base_url = "http://127.0.0.1:9/v1"
+prices = { "clerk" = { input_per_million = 1.0, output_per_million = 2.0 } }
+"""
+
+
+class Asking:
+    """A judge that makes as many calls as it is told, whose texts are those of the case or fixed.
+
+    Attributes:
+        usual_calls: As judges state it.
+    """
+
+    def __init__(
+        self, name: str, *texts: str, usual: int | None = None, models: tuple[str, ...] = ("sim:m",)
+    ) -> None:
+        self.name, self.digest, self.models = name, f"digest of {name}", models
+        self.usual_calls = len(texts) if usual is None else usual
+        self._texts = texts
+
+    async def judge_with(self, completion: Completion, case: Any, calls: Any) -> Any:
+        for text in self._texts:
+            content = text.format(case=case.id, output=completion.text)
+            provider, _, model = self.models[0].partition(":")
+            request = replace(request_of(text=content), provider=provider, model=model)
+            with suppress(MissingRecordingError):
+                await calls.complete(request)
+
+
+class Desk:
+    """A session with recordings of the prompt `alert` and of its judges."""
+
+    def __init__(self, root: Path, made: Any, *judges: Asking, cases: int = 2) -> None:
+        (root / "pyproject.toml").write_text(PRICES, encoding="utf-8")
+        project = Project.find(root)
+        self.session = EvalSession(project, RunOptions(record="none"), environ={})
+        self.suite = replace(
+            made.suite(), judges=judges, judge_statuses={judge.name: ... for judge in judges}
+        )
+        self.trials = [
+            PlannedTrial(PlannedCase(self.suite, made.case(number)), 0) for number in range(cases)
+        ]
+        for trial in self.trials:
+            trial.planned_case.plan()
+        completions = self.session.completions
+        self.judging = ExpectedJudging(completions, project.settings, ExpectedUsage(completions))
+
+    def record(self, judge: Asking, case: int, trial: int = 0, *, version: str = "1.0.0") -> None:
+        """Record a call of 30 tokens, and the trial that it is about."""
+        call = CaseRequest.of_trial(self.trials[case])
+        text = f"{judge.name} {case} {trial} {version}"
+        key = RecordingKey(hashlib.sha256(text.encode()).hexdigest(), trial)
+        provider, _, model = judge.models[0].partition(":")
+        asked = replace(call.request, provider=provider, model=model)
+        judged = replace(call, key=key, judge=judge.name, request=asked)
+        line = replace(recorded(judged, 20, 10), version=version, request={"judge_digest": "j"})
+        self.session.completions.file(judges_file("alert")).merge([line], replace=False)
+        self.session.completions.file("alert").merge([recorded(call, 40, 4)], replace=False)
+
+    def expected(self, judge: Any) -> tuple[float, float, float | None]:
+        with closing(self.session):
+            calls = self.judging.of_trials(judge, self.trials)
+        return round(calls.calls, 6), round(calls.tokens, 6), calls.cost_usd
+
+
+def test_recorded_judgements_count_on_average_those_of_the_case_first(tmp_path: Path, made: Any):
+    judge = Asking("tone", "never called")
+    desk = Desk(tmp_path, made, judge, cases=3)
+    for case, version in ((0, "1.0.0"), (0, "1.1.0"), (1, "1.0.0")):
+        desk.record(judge, case, version=version)
+    desk.record(Asking("other"), 2)
+    # Two judgements of the first case, one of the second, none of the third: one call each.
+    assert desk.expected(judge) == (3, 90, 0)
+
+
+def test_votes_of_one_trial_are_one_judgement(tmp_path: Path, made: Any):
+    judge = Asking("tone", "never called")
+    desk = Desk(tmp_path, made, judge, cases=1)
+    for vote in range(3):
+        desk.record(judge, 0, vote)
+    assert desk.expected(judge) == (3, 90, 0)
+
+
+@pytest.mark.parametrize(
+    ("models", "usd"),
+    [
+        (("local:clerk",), (20 + 2 * 10) / 1e6),
+        (("sim:m",), 0),
+        (("local:unknown",), None),
+        (("local:clerk", "sim:m"), (20 + 2 * 10) / 2e6),
+    ],
+)
+def test_recorded_judgements_cost_what_the_models_of_the_judge_cost_now(
+    tmp_path: Path, made: Any, models: tuple[str, ...], usd: float | None
+):
+    desk = Desk(tmp_path, made, Asking("tone", "x", models=models), cases=1)
+    desk.record(Asking("tone", models=("local:gone",)), 0)
+    assert desk.expected(desk.suite.judges[0]) == (1, 30, pytest.approx(usd))
+
+
+EACH, LATER, FIXED = "{case:>3} " + "y" * 396, "{case:>3} " + "w" * 396, "z" * 400
+
+
+@pytest.mark.parametrize(
+    ("asking", "cases", "expected"),
+    [
+        (Asking("tone", EACH, usual=1), 2, (2, 2 * (100 + 80))),
+        (Asking("tone", EACH, LATER, usual=2), 2, (4, 4 * 180)),
+        (
+            Asking("tone", EACH, EACH, usual=2),
+            2,
+            (4, 2 * 180 + 2 * (400 + 80)),
+        ),  # the second is a further call
+        (Asking("tone", FIXED, usual=1), 3, (1, 180)),  # a call that all cases share
+        (Asking("tone", EACH, FIXED, usual=2), 3, (4, 4 * 180)),
+        (
+            Asking("tone", EACH, usual=3),
+            2,
+            (6, 2 * 180 + 4 * (400 + 80)),
+        ),  # further calls, at least as long
+        (Asking("tone", usual=2), 2, (4, 4 * 480)),
+        (Asking("tone", EACH, usual=1), 24, (24, 24 * 180)),
+        (Asking("tone", EACH, usual=1), 25, (25, 25 * 180)),
+    ],
+)
+def test_unrecorded_judgements_are_their_first_requests_and_the_usual_further_ones(
+    tmp_path: Path, made: Any, asking: Asking, cases: int, expected: Any
+):
+    desk = Desk(tmp_path, made, asking, cases=cases)
+    calls, tokens, usd = desk.expected(desk.suite.judges[0])
+    assert (calls, tokens) == expected
+    assert usd == 0
+
+
+def test_a_call_that_an_earlier_judge_makes_too_counts_there(tmp_path: Path, made: Any):
+    first, second = Asking("first", EACH), Asking("second", EACH, LATER)
+    assert Desk(tmp_path, made, first, second).expected(first)[0] == 2
+    assert Desk(tmp_path, made, first, second).expected(second)[0] == 2
+    assert Desk(tmp_path, made, second, first).expected(first)[0] == 0
+
+
+def test_judges_see_the_recorded_completion_or_a_sample(tmp_path: Path, made: Any):
+    judge: Any = Asking("tone", "{case}: {output}", "{case}: {output}", "again")
+    trial = Desk(tmp_path, made, judge).trials[0]
+    completion = Completion(text="ok", finish_reason="stop")
+    requests = first_requests(judge, trial, completion)
+    assert [request.messages[0].content for request in requests] == ["c0: ok", "again"]
