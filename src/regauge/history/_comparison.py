@@ -163,7 +163,7 @@ def compare_runs(
     before: tuple[RunOutline, _Read],
     after: tuple[RunOutline, _Read],
     *,
-    with_outputs: bool = True,
+    with_outputs: bool,
 ) -> list[SuiteComparison]:
     """Compare the suites of two runs, case by case.
 

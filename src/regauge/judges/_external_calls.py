@@ -157,7 +157,7 @@ async def run_program(
     directory: Path,
     timeout_s: float,
     output_max: int,
-    secrets: Iterable[str] = (),
+    secrets: Iterable[str],
     pass_fds: Sequence[int] = (),
 ) -> bytes:
     """Run a program and return its standard output, at most one byte more than `output_max`.

@@ -52,7 +52,8 @@ def read_tools(
         file = _file_in(item)
         if file:
             files.append(file)
-        for value in _values_in_file(reader, item, file, read) if file else (_value(reader, item),):
+        values = _values_in_file(reader, item, file, read) if file else _values(reader, item)
+        for value in values:
             tool = _tool(reader, item, value)
             if tool is None:
                 continue
@@ -103,17 +104,16 @@ def _values_in_file(
     return tuple(document) if isinstance(document, list) else (document,)
 
 
-def _value(reader: Reader, node: yaml.Node) -> JSON:
+def _values(reader: Reader, node: yaml.Node) -> tuple[JSON, ...]:
     if not isinstance(node, yaml.MappingNode):
         reader.mapping(node, "a tool", _TOOLS_FIX)
-        return None
-    return reader.json(node, "a tool")
+        return ()
+    value = reader.json(node, "a tool")
+    return () if value is None else (value,)
 
 
 def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | None:
     """Check the function of a tool; None, with an error, if it is invalid."""
-    if value is None:
-        return None
     if isinstance(value, dict) and value.get("type") == "function" and "function" in value:
         value = value["function"]
     if not isinstance(value, dict):

@@ -477,8 +477,7 @@ class _NewLines(dict[RecordingKey, int]):
 
     def line_at(self, place: int) -> bytes:
         """Return the line at one of the places."""
-        if self._file is None:
-            raise KeyError(place)
+        assert self._file is not None, "a place is that of a line"
         self._file.seek(place)
         return self._file.readline().rstrip(b"\n")
 

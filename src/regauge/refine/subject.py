@@ -95,7 +95,7 @@ def subject_of(
     planned_cases: Sequence[PlannedCase],
     *,
     name: str | None = None,
-    include_tracked: bool = False,
+    include_tracked: bool,
 ) -> Subject:
     """The prompt of planned evals, with their cases.
 

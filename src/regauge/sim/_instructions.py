@@ -503,13 +503,13 @@ class Orders:
         words_min: The minimum words of a text.
     """
 
-    instead: str = ""
-    always: tuple[tuple[str, str], ...] = ()
-    examples: tuple[tuple[str, str], ...] = ()
-    prose: bool = False
-    guesses: bool = False
-    links: bool = False
-    words_min: int = 0
+    instead: str
+    always: tuple[tuple[str, str], ...]
+    examples: tuple[tuple[str, str], ...]
+    prose: bool
+    guesses: bool
+    links: bool
+    words_min: int
 
 
 def read_orders(text: str) -> Orders:

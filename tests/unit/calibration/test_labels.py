@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from inline_snapshot import snapshot
 
 from regauge.errors import DatasetError
-from regauge.judges.calibration import file_stem, load_labels
+from regauge.judges.calibration import cases_of_labels, file_stem, load_labels
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 common = {
@@ -79,6 +79,33 @@ def test_order_and_reasons_change_no_digest_and_what_is_labelled_does(load, writ
 def test_a_label_may_bring_its_own_case(load):
     label = load([{"id": "l", "output": "x", "label": "fail", "inputs": {"q": 1}, "expected": 2}])
     assert (label.labels[0].inputs, label.labels[0].expected) == ({"q": 1}, 2)
+
+
+def test_every_label_has_its_case_or_is_named(load, made):
+    labels = load(
+        [
+            row(1),
+            row(2, case="own", inputs={"q": 1}, expected=2),
+            {"id": "l3", "output": "x", "label": "fail", "inputs": {}},
+        ]
+    )
+    known = made.case(0)
+    cases = cases_of_labels(labels, {"c": known})
+    assert list(cases) == ["l1", "l2", "l3"]
+    assert cases["l1"] is known
+    own, bare = cases["l2"], cases["l3"]
+    assert (own.id, own.inputs, own.expected, own.split) == ("own", {"q": 1}, 2, "train")
+    assert own.location == labels.labels[1].location
+    assert (bare.id, bare.inputs, bare.expected) == ("l3", {}, None)
+    with pytest.raises(DatasetError) as caught:
+        cases_of_labels(load([row(1), row(2, case="gone"), row(3, case="lost")]), {"c": known})
+    first, second = caught.value.diagnostics
+    assert (first.line, second.line) == (2, 3)
+    assert [first.message, second.message] == [
+        "there is no golden case 'gone'",
+        "there is no golden case 'lost'",
+    ]
+    assert "--dataset NAME" in first.fix
 
 
 @given(st.binary(max_size=80))

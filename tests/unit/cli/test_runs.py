@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,6 +70,22 @@ def test_runs_without_cases_and_the_same_run_twice_are_noted():
     assert [*_notes(labelled(record(), record()))] == [
         "run A has no cases", "run B has no cases", "A and B are the same run",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("suites", "notes"),
+    [
+        ([("candidate", 2)], []),
+        ([("base", 3), ("candidate", 1)], []),
+        ([("base", 3)], ["run A has no cases"]),
+        ([("base", 3), ("candidate", 0)], ["run A has no cases"]),
+    ],
+)
+def test_trials_of_the_base_are_no_cases_of_a_run(suites: list[Any], notes: list[str]):
+    run = record().model_copy(
+        update={"suites": [SimpleNamespace(side=side, cases=cases) for side, cases in suites]}
+    )
+    assert [*_notes(labelled(run))] == notes
 
 
 def test_a_line_of_the_list_states_an_interruption():

@@ -10,7 +10,13 @@ import pytest
 
 from regauge.project import Project
 from regauge.pytest_items import is_prompt_file
-from regauge.pytest_omissions import CollectedEvals, CommandLine, find_omissions, uncollected_evals
+from regauge.pytest_omissions import (
+    CollectedEvals,
+    CommandLine,
+    find_omissions,
+    may_run_evals,
+    uncollected_evals,
+)
 
 ROOT = Path("/p")
 EVALS = ROOT / "evals"
@@ -87,6 +93,33 @@ def test_the_selection_of_a_command_is_read_without_settings(
     assert (line.selection, line.typed) == (selection, typed)
     first = words[0].partition("::")[0] if typed else "../evals"
     assert line.paths == ((ROOT / "sub" / first).resolve(),)
+
+
+@pytest.mark.parametrize(
+    ("path", "gate", "expected"),
+    [
+        ("tests", None, False),
+        ("tests", "main", True),
+        ("evals", None, True),
+        ("evals/sub/test_a.py", None, True),
+        (".", None, True),
+        ("tests evals", None, True),
+        ("tests/evals_of_others", None, False),
+    ],
+)
+def test_a_run_of_evals_has_a_gate_or_a_directory_of_them(
+    request: pytest.FixtureRequest, tmp_path: Path, path: str, gate: str | None, *, expected: bool
+):
+    (tmp_path / "evals").mkdir()
+    config: Any = SimpleNamespace(
+        _parser=request.config._parser,
+        invocation_params=pytest.Config.InvocationParams(
+            args=path.split(), plugins=None, dir=tmp_path
+        ),
+        args=[],
+        getoption={"--gate": gate}.__getitem__,
+    )
+    assert may_run_evals(config) is expected
 
 
 EVAL = "from regauge import golden\n\n@golden('a', judges=[])\ndef test_a(result): ...\n"

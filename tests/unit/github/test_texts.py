@@ -52,6 +52,12 @@ def test_a_cut_text_fits_and_leaves_nothing_open(parts):
         assert cut.endswith("See the run.")
 
 
+def test_a_text_up_to_the_limit_of_github_is_whole():
+    fits = ["x" * 65_536, f"{'x' * 65_534}\U0001f600"]  # such a character counts twice
+    assert [cut_markdown(text) for text in fits] == fits
+    assert all("Cut here" in cut_markdown(f"{text}y") for text in fits)
+
+
 def test_a_single_line_that_is_too_long_leaves_the_notice():
     assert cut_markdown("x" * 70_000).strip() == (
         "**Cut here: 1 of 1 lines do not fit into one comment.**"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from regauge.errors import InvalidFileError, UsageError
+from regauge.gate import BaseTrials, Count
 from regauge.mutate import (
     MutantRow,
     MutationReport,
@@ -19,7 +20,16 @@ from regauge.mutate import (
     save_mutants,
     score_of,
 )
-from regauge.mutate._report import Span, judge_digests
+from regauge.mutate._operators import Mutant, MutationPlace
+from regauge.mutate._report import (
+    MutantsFile,
+    Span,
+    SuiteFacts,
+    judge_digests,
+    report_of,
+    suite_facts,
+)
+from regauge.mutate._types import Case, Classification, Result
 from regauge.project import Project
 from regauge.prompts import Message, Prompt
 from regauge.reports.mutants import mutation_lines, mutation_markdown
@@ -204,3 +214,87 @@ def test_the_digest_of_a_judge_follows_all_evals_that_have_it():
     assert both == judge_digests([other, one])
     assert both["tone"] not in {alone["tone"], judge_digests([other])["tone"]}
     assert len(both["tone"]) == len(alone["tone"])
+
+
+def result(
+    number: int, kind: Any, *, operator: str = "delete-entry", scored=True, **more
+) -> Result:
+    return Result(
+        mutant=Mutant(
+            id=f"delete-entry-{number}",
+            operator=operator,
+            place=MutationPlace(part="messages[0]", line=number, start=number, end=number + 1),
+            text=f"- line {number} | <b>",
+            section=more.pop("section", ""),
+            scored=scored,
+            prompt=Prompt(name="triage", title="T", messages=(), path=Path("t.yml")),
+        ),
+        outcome=Classification(kind=kind, **more),
+    )
+
+
+def report_of_results(
+    *results: Result, earlier: MutantsFile | None = None, **more
+) -> MutationReport:
+    prompt = SimpleNamespace(name="triage", version=more.pop("version", None), digest="d1")
+    subject = SimpleNamespace(prompt=prompt, dataset="cases", model="sim:clerk-1", key="k1")
+    subject.__dict__.update(more)
+    measurement: Any = SimpleNamespace(results=results, calls=9, base_calls=3)
+    made: Any = subject
+    return report_of(made, measurement, earlier=earlier)
+
+
+def test_a_report_has_a_row_for_each_result_with_its_evidence():
+    killed = result(
+        1, "killed", cases=("a",), judges=("tone",), evidence={"p": 0.01}, section="# Rules"
+    )
+    unmeasured = result(2, "undecided", reason="no calls left", unmeasured=True)
+    made = report_of_results(killed, unmeasured, version="1.2.0")
+    assert (made.prompt, made.version, made.digest) == ("triage", "1.2.0", "d1")
+    assert (made.dataset, made.model, made.simulated) == ("cases", "sim:clerk-1", True)
+    assert made.calls == 12
+    assert made.mutants == [
+        row(1, "killed", cases=["a"], judges=["tone"], evidence={"section": "# Rules", "p": 0.01}),
+        row(2, "undecided", reason="no calls left", evidence={"unmeasured": True}),
+    ]
+    assert [one.measured for one in made.mutants] == [True, False]
+    assert (made.score.killed, made.score.total) == (1, 2)
+    other = report_of_results(killed, model="local:clerk")
+    assert (other.version, other.simulated) == (None, False)
+
+
+def test_mutants_of_operators_apart_from_the_others_are_in_no_score():
+    apart = result(2, "survived", operator="order-in-input")
+    of_model = result(3, "survived", operator="model-words", scored=False)
+    made = report_of_results(result(1, "killed"), apart, of_model)
+    assert [len(made.mutants), made.score.total] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "calls"),
+    [({}, "killed", 50), ({"calls": 5}, "killed", 12), ({"key": "k2"}, "undecided", 12),
+     ({"digest": "d2"}, "undecided", 12), ({"model": "sim:clerk-2"}, "undecided", 12)],
+)  # fmt: skip
+def test_an_undecided_mutant_keeps_its_class_while_nothing_else_changed(
+    change: dict[str, Any], kind: str, calls: int
+):
+    rows = [row(1, "killed"), row(2, "survived")]
+    known = report(*rows).model_dump(by_alias=True) | {"key": "k1", "calls": 50} | change
+    earlier = MutantsFile.model_validate(known)
+    results = (result(1, "undecided"), result(2, "equivalent"), result(3, "undecided"))
+    made = report_of_results(*results, earlier=earlier)
+    assert [one.kind for one in made.mutants] == [kind, "equivalent", "undecided"]
+    assert made.calls == calls
+    decided = report_of_results(result(1, "survived"), earlier=earlier)
+    assert ([one.kind for one in decided.mutants], decided.calls) == (["survived"], 12)
+
+
+def test_cases_of_a_suite_are_able_to_guard_where_the_base_passes_most_trials():
+    def case(passed: int | None, total: int = 4, *, blocks: bool = True) -> Case:
+        count = None if passed is None else Count(passed=passed, trials=total)
+        baseline = None if count is None else BaseTrials(checks={}, total=count)
+        return Case(key="c", text="", checks=(), baseline=baseline, blocks=blocks)
+
+    cases = [case(None), case(4), case(3), case(2), case(0), case(0, blocks=False)]
+    assert suite_facts(cases) == SuiteFacts(cases=6, able=3, tracked=1, failing=2)
+    assert suite_facts([]) == SuiteFacts(cases=0, able=0, tracked=0, failing=0)

@@ -103,20 +103,24 @@ def test_an_error_is_named_and_undone_to_the_byte(was, now, said):
 
 
 @pytest.mark.parametrize(
-    ("was", "now", "said"),
+    ("was", "now", "said", "marked"),
     [
-        ('"queue": "sales"', '"queue": "returns"', '"returns", not one of the schema\'s'),
-        ('"queue": "sales"', '"team": "sales"', "names the key 'team'"),
-        ('"queue": "sales"', '"team": "sales", "queue": "sales"', "names the key 'team'"),
-        ("- due: the day it is due.", "- due: the day it", "may be cut off"),
-        ("Be brief.", "Never refrain from guessing.", "negates twice"),
+        ('"queue": "sales"', '"queue": "returns"', '"returns", not one of the schema\'s', '"returns"'),
+        ('"queue": "sales"', '"queue": "queue"', '"queue", not one of the schema\'s', '"queue"'),
+        ('"queue": "sales"', '"queue": "sal\\u0065z"', "'queue' the value \"salez\"", 'queue":'),
+        ('"queue": "sales"', '"team": "sales"', "names the key 'team'", "team"),
+        ('"queue": "sales"', '"team": "sales", "queue": "sales"', "names the key 'team'", "team"),
+        ("- due: the day it is due.", "- due: the day it", "may be cut off", "- due: the day it"),
+        ("Be brief.", "Never refrain from guessing.", "negates twice", "Never refrain from guessing."),
     ],
-)
-def test_what_only_its_author_can_undo_is_named_and_left(was, now, said):
+)  # fmt: skip
+def test_what_only_its_author_can_undo_is_named_and_left(was, now, said, marked):
     text = HEALTHY.replace(was, now)
     found, (system, _) = errors(text)
     assert any(said in one for one in found)
     assert system.content == text
+    places = content_errors((Message(role="system", content=text),), FORMAT)
+    assert [text[error.start : error.end] for error in places if said in error.text] == [marked]
 
 
 def test_placeholders_in_each_others_tags_are_put_back():

@@ -95,7 +95,8 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
         (f"tools: [{{name: a b}}]\n{MESSAGES}", "'a b' cannot name a tool"),
         (f"tools: [{{name: a}}, {{name: a}}]\n{MESSAGES}", "tools declares 'a' twice"),
         (f"tools: [{{name: a, parameters: x}}]\n{MESSAGES}", "are no JSON schema"),
-        (f"tools: [x]\n{MESSAGES}", "a tool must be a mapping"),
+        (f"tools: [x]\n{MESSAGES}", "a tool must be a mapping of keys, not a text"),
+        (f"tools: [null]\n{MESSAGES}", "a tool must be a mapping of keys, not nothing"),
         (f"tools: [{{type: function, function: x}}]\n{MESSAGES}", "a tool must be a mapping"),
         (f"tools: [{{name: a, strict: 1}}]\n{MESSAGES}", "`strict` of tool 'a' must be true or"),
         (f"tools: {{file: ../x.yml}}\n{MESSAGES}", "is no path below the folder of the prompt"),
@@ -285,3 +286,27 @@ def test_tools_of_a_file_follow_the_rules_of_the_prompt_file_and_name_their_line
     file.write_text(f"{words}  strict: !secret x\n", encoding="utf-8")
     with pytest.raises(PromptError, match=r"the file 'tools.yml', line 3: .* is not supported"):
         parse_prompt(f"tools: {{file: tools.yml}}\n{MESSAGES}", path=path)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("", "a tool must be a mapping"),
+        ("- name: a\n-\n", "a tool must be a mapping"),
+        ("[a]", "a tool must be a mapping"),
+        ("name: a\nnam: b\n", "did you mean 'name'?"),
+        ("[{name: a}, {name: a}]", "tools declares 'a' twice"),
+    ],
+)
+def test_what_is_wrong_with_tools_of_a_file_is_refused(tmp_path: Path, words: str, complaint: str):
+    path = tmp_path / "a.prompt.yml"
+    (tmp_path / "tools.yml").write_text(words, encoding="utf-8")
+    with pytest.raises(PromptError) as caught:
+        parse_prompt(f"tools: {{file: tools.yml}}\n{MESSAGES}", path=path)
+    assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["/tools.yml", "a/../tools.yml", "a\\tools.yml", "a\0.yml", ".."])
+def test_a_file_of_tools_lies_below_the_folder_of_the_prompt(file: str):
+    read = f"tools: {{file: {json.dumps(file)}}}\n{MESSAGES}"
+    assert "is no path below the folder of the prompt" in diagnostics(read)

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regauge.errors import RecordingError
-from regauge.recordings import RecordingKey, RecordingsFile
+from regauge.recordings import RecordingKey, RecordingsFile, replacements_in
+from regauge.recordings._file import Replacements
 
 HERE = str(Path(__file__).parent)
 
@@ -361,3 +362,56 @@ def test_unsaved_changes_count_and_are_found_like_saved_ones(tmp_path, made, ste
         assert {key: file.get(key).completion for key in held} == {
             key: value.completion for key, value in held.items()
         }
+
+
+@pytest.mark.parametrize(
+    ("replaced", "uneven"),
+    [
+        ((0, 0, 0), None),
+        ((2, 2, 2), None),
+        ((0, 1, 0), (3, {1: 1})),
+        ((1, 3, 2), (3, {1: 2, 2: 1})),
+        ((2,), None),
+    ],
+)
+def test_completions_that_were_replaced_more_often_than_others_are_named(
+    path, made, replaced, uneven
+):
+    lines = [made(number, replaced=times) for number, times in enumerate(replaced)]
+    file = saved(path, *lines)
+    named = [(x.version, x.recorded, x.cases) for x in replacements_in(file)]
+    case = "case-{:04}".format
+    assert named == (
+        [("1.0.0", uneven[0], {case(n): more for n, more in uneven[1].items()})] if uneven else []
+    )
+    assert replacements_in(file, digests=[lines[0].key.digest]) == []
+    every = [line.key.digest for line in lines]
+    assert replacements_in(file, digests=every) == replacements_in(file)
+
+
+def test_replacements_are_compared_within_one_version_and_trial(path, made):
+    of_trial = [
+        replace(made(number), key=RecordingKey(made(number).key.digest, trial), replaced=trial)
+        for trial in (0, 1)
+        for number in (0, 1)
+    ]
+    older = [made(number, version=None, replaced=5) for number in (2, 3)]
+    assert replacements_in(saved(path, *of_trial, *older)) == []
+    # Of several requests of a case, the one that was replaced most often counts.
+    again = [made(number, version=None, case="case-0002", replaced=7) for number in (4, 5)]
+    (named,) = replacements_in(saved(path, *again, made(6, version=None, case="case-0002")))
+    assert (named.version, named.recorded, named.cases) == (None, 2, {"case-0002": 2})
+
+
+@pytest.mark.parametrize(
+    ("version", "cases", "words"),
+    [
+        ("1.0.0", {"a": 1}, "1 of 9 completions of 1.0.0 was * up to 1 time more: a"),
+        (None, {"b": 2, "a": 2, "c": 3}, "3 of 9 completions of this prompt were * up to 3 times more: c, a, b"),
+        ("2.0.0", dict.fromkeys("abcde", 1), "5 of 9 completions of 2.0.0 were * up to 1 time more: a, b, c, d, e"),
+        ("2.0.0", dict.fromkeys("abcdef", 1), "6 of 9 completions of 2.0.0 were * up to 1 time more: a, b, c, d, e, ..."),
+    ],
+)  # fmt: skip
+def test_uneven_replacements_are_stated_with_the_most_replaced_cases_first(version, cases, words):
+    stated = str(Replacements(version=version, recorded=9, cases=cases))
+    assert stated == words.replace("*", "replaced more often than the others,")

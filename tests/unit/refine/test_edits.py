@@ -36,6 +36,14 @@ def test_the_operations_between_two_texts_make_one_of_the_other(before, after):
         assert now.content == wanted.content.rstrip() + tail, "white space at the end stays"
 
 
+def test_the_operations_of_a_long_text_change_no_line_that_is_frequent():
+    many = ["- Be brief.", *(f"- Rule {number}." for number in range(120))]
+    before = "\n".join(line for rule in many for line in (rule, ""))
+    after = before.replace("- Rule 60.", "- Rule sixty.\n\n- Be kind.")
+    ops = ops_between(*(PromptText.from_contents(text, "{{input}}") for text in (before, after)))
+    assert [type(op) for op in ops] == [Replace, Insert, Insert]
+
+
 @pytest.mark.parametrize("gone", ["Two.", "One."])
 def test_the_header_of_a_block_stays_when_a_paragraph_goes(gone):
     def file(*paragraphs: str) -> str:

@@ -296,6 +296,58 @@ def test_vectors_are_recorded_and_an_embedder_of_the_user_is_left_alone(
     assert len(served.inputs) == 2
 
 
+def test_judges_that_need_a_text_at_once_request_it_once(tmp_path: Path, served: Vectors):
+    given = embeddings(tmp_path, served, "missing")
+
+    async def main() -> Any:
+        calls = (given.vectors("local:small", texts, prompt="alert") for texts in ("ab", "bc"))
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == [[(0.25, 1.0)] * 2] * 2
+    assert served.inputs == [["a", "b"], ["c"]]
+
+
+def test_a_run_that_records_all_requests_each_text_once_again(tmp_path: Path, served: Vectors):
+    def vectors(given: Any, texts: Sequence[str]) -> Any:
+        return asyncio.run(given.vectors("local:small", texts, prompt="alert"))
+
+    given = embeddings(tmp_path, served, "missing")
+    vectors(given, ["a", "b"])
+    given.finish()
+    served.vector = [0.5, 0.5]
+    given = embeddings(tmp_path, served, "all")
+    assert [vectors(given, ["a"]) for _ in range(2)] == [[(0.5, 0.5)]] * 2
+    assert served.inputs == [["a", "b"], ["a"]]
+    assert [*given.finish().values()] == [1]
+    replayed = embeddings(tmp_path, served, "none")
+    assert vectors(replayed, ["a", "b"]) == [(0.5, 0.5), (0.25, 1.0)]
+    assert replayed.finish() == {}
+
+
+@pytest.mark.parametrize(
+    ("mode", "on_base", "requested"),
+    [
+        ("missing", True, 0),
+        ("missing", False, 1),
+        ("none", False, 0),  # a replay uses all recordings
+    ],
+)
+def test_a_gate_uses_only_the_vectors_that_the_base_has(
+    tmp_path: Path, served: Vectors, mode: str, on_base: Any, requested: int
+):
+    given = embeddings(tmp_path, served, "missing")
+    asyncio.run(given.vectors("local:small", ["a"], prompt="alert"))
+    (path,) = given.finish()
+    before = path.read_bytes()
+    served.vector = [0.5, 0.5]
+    given = embeddings(tmp_path, served, mode)
+    given.trust(lambda file: before if on_base and file == path else None)
+    vector = tuple(served.vector) if requested else (0.25, 1.0)
+    assert asyncio.run(given.vectors("local:small", ["a"], prompt="alert")) == [vector]
+    assert given.requested_texts == requested
+    assert [*given.finish().values()] == [1] * requested
+
+
 def test_what_is_no_vector_is_an_error_of_its_model(tmp_path: Path, served: Vectors):
     served.vector = [1e39]
     given = embeddings(tmp_path, served, "missing")

@@ -15,6 +15,8 @@ from benchmarks.refine_breaks import BREAKS, HARMLESS
 from regauge.prompts import Message, ToolCall, parse_prompt
 from regauge.providers import CompletionRequest
 from regauge.sim import Rules, complete
+from regauge.sim._instructions import Shot, read_labels
+from regauge.sim._values import evidence_of, rank
 from tests.transcripts import DATA, held_rows, read_rows
 from tests.unit.sim.bench import ROOT, golden
 
@@ -103,3 +105,24 @@ def answered_prompts() -> Iterator[dict[str, Any]]:
 )
 def test_the_answers_to_the_golden_cases_stay(row: dict[str, Any]):
     assert " ".join(answers_under(row["change"], row["settings"])) == row["answers"]
+
+
+def rank_labels(row: dict[str, Any]) -> list[Any]:
+    """The labels from best to worst, the margin, and the words that decide."""
+    ranking = rank(
+        evidence_of(tuple(row["texts"])),
+        read_labels(row["definition"], row["labels"]),
+        tuple(Shot(input=text, output=output) for text, output in row["shots"]),
+        tie_breakers=tuple(place / 10 for place in range(len(row["labels"]), 0, -1)),
+    )
+    return [*ranking.names, round(ranking.margin, 6), *ranking.deciding_words]
+
+
+def ranked_labels() -> Iterator[dict[str, Any]]:
+    for row in read_rows(ANSWERS / "ranks.jsonl"):
+        yield {**row, "ranking": rank_labels(row)}
+
+
+def test_the_ranks_of_labels_stay():
+    rows = held_rows(ANSWERS / "ranks.jsonl", ranked_labels)
+    assert [rank_labels(row) for row in rows] == [row["ranking"] for row in rows]

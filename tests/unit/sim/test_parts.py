@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import regauge.sim
-from regauge.prompts import Message
+from regauge.prompts import Message, ToolCall
+from regauge.providers import CompletionRequest
 from regauge.sim._instructions import (
     label_names,
     read_keys,
@@ -20,6 +21,7 @@ from regauge.sim._instructions import (
     read_limits,
     read_sections,
 )
+from regauge.sim._reply import tool_results
 from regauge.sim._rules import CLERK_1, Dice
 from regauge.sim._text import find_moments, quantities, stem, stems, write_moment
 from regauge.sim._values import is_code
@@ -224,3 +226,44 @@ def test_a_word_and_its_prefix_of_negation_read_alike(word: str):
     assert stems(f"The pod is un{word}.") == stems(f"The pod is not {word}.")
     assert stems(f"un{word} node")[-1] == stems("node")[0]
     assert f"not_{stem(word)}" not in stems(f"The pod is {word}, not the node")
+
+
+def test_results_of_tools_since_the_last_turn_have_the_names_of_their_fields_or_tools():
+    def called(*names):
+        calls = tuple(
+            ToolCall(id=f"c{n}", name=name, arguments="{}") for n, name in enumerate(names)
+        )
+        return Message(role="assistant", content="", tool_calls=calls)
+
+    def result(number, text):
+        return Message(role="tool", content=text, tool_call_id=f"c{number}")
+
+    asked = Message(role="user", content="Where is 4711?")
+    old = [asked, called("lookup"), result(0, '{"status": "old", "seen": true}')]
+    new = [
+        called("lookup", "towns", "note", "count"),
+        result(0, '{"status": "größer", "items": ["Größe", 1], "paid": true}'),
+        result(1, '["Köln"]'),
+        result(2, "plain words"),
+        result(3, "3"),
+        result(9, "of no call"),
+    ]
+
+    def read(*messages):
+        request = CompletionRequest(
+            provider="sim", model="clerk-1", messages=messages, parameters={}
+        )
+        return tool_results(request)
+
+    assert read(asked) == {}
+    assert read(*old) == {"status": "old", "seen": "true"}
+    assert read(*old, asked) == {}
+    assert read(*old, asked, *new) == {
+        "status": "größer",
+        "items": '["Größe", 1]',
+        "paid": "true",
+        "towns": '["Köln"]',
+        "note": "plain words",
+        "count": "3",
+        "result": "of no call",
+    }

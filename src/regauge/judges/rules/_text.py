@@ -57,7 +57,7 @@ _EDGE = re.compile(rf"\A{_INVISIBLE}++|(?<!{_INVISIBLE}){_INVISIBLE}++\Z")
 
 
 def normaliser(
-    *, ignore_case: bool = False, ignore_space: bool = False, ignore_punctuation: bool = False
+    *, ignore_case: bool, ignore_space: bool = False, ignore_punctuation: bool = False
 ) -> Callable[[str], str]:
     """Return the function that normalises texts for comparison."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,9 @@ from benchmarks.refine_tasks._bench import SimulatedBench, setting_for
 from benchmarks.refine_tasks._scenarios import SCENARIOS, trial_of
 from benchmarks.refine_tasks._task import load_task
 from regauge.prompts import parse_prompt
+from regauge.refine.analysis import FailureMode
 from regauge.refine.edits import PromptText
+from regauge.refine.loop._candidates import releases_to_try
 from regauge.refine.loop._loop import begin, drive
 from regauge.refine.loop._state import Release
 from regauge.refine.refinement import _without_errors
@@ -96,3 +98,41 @@ def test_a_prompt_with_lint_warnings_is_also_tried_without_them(tmp_path: Path):
         releases = _without_errors(SimpleNamespace(prompt=prompt))  # type: ignore[arg-type]
         assert [release.name for release in releases] == names
         assert all(release.text.full_text.count("Ignore") == 0 for release in releases)
+
+
+@pytest.mark.parametrize(
+    ("proposers", "accepted", "past", "names"),
+    [
+        (("rules",), (), {}, ["v5", "v3", "v2"]),
+        (("model", "rules"), ("restore",), {}, ["v5", "v3", "v2"]),
+        (("model",), (), {}, []),
+        (("rules",), ("restore", "add-rule"), {}, []),
+        (("rules",), (), {5: "rejected", 3: "accepted"}, ["v3", "v2", "v1"]),
+        (("rules",), (), {5: "rejected-by-person", 2: "guarded"}, ["v5", "v3", "v1"]),
+    ],
+)
+def test_the_newest_releases_that_were_not_rejected_are_tried(proposers, accepted, past, names):
+    def text(number: int) -> PromptText:
+        return PromptText.from_contents(f"You help.\n- Rule {number}.", "{{input}}")
+
+    # The fourth has the text of the prompt, and of the fifth there are two.
+    texts = [("v6", 4), ("v5", 5), ("v4", 5), ("v3", 3), ("v2", 2), ("v1", 1)]
+    releases = tuple(Release(name=name, text=text(n), command="") for name, n in texts)
+    attempts = [
+        SimpleNamespace(after=text(number).shape, result=result) for number, result in past.items()
+    ]
+    state: Any = SimpleNamespace(
+        config=SimpleNamespace(proposers=proposers, releases=releases),
+        accepted=[SimpleNamespace(edit=SimpleNamespace(strategy=name)) for name in accepted],
+        memory=SimpleNamespace(attempts=attempts, incumbents=()),
+        text=text(4),
+        mode=FailureMode(check="short"),
+    )
+    tried = releases_to_try(state)
+    assert [one.release.name for one in tried] == names
+    for candidate in tried:
+        assert candidate.text is candidate.release.text
+        assert candidate.edit.strategy == "restore"
+        assert candidate.edit.rationale == (
+            f"{candidate.release.name} has this text, and short passes with it"
+        )
