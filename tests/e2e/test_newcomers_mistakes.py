@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from regauge.errors import UsageError
 from regauge.project import Project
@@ -175,11 +177,29 @@ def test_a_name_that_is_too_long_is_refused_in_few_words(project: EvalProject, c
 
 def test_lint_reads_files_that_no_eval_uses(project: EvalProject):
     project.write("fixtures/golden/left.yaml", "- id: a\n<<<<<<< HEAD\n  inputs: {text: b}\n")
+    checks = """\
+- {id: a, inputs: {text: b}, checks: [{max_word: 3}]}
+- {id: b, inputs: {text: b}, checks: [{max_words: three}, json_matches_schema]}
+- {id: c, inputs: {text: {file: golden/texts/c.csv}}, checks: [{max_words: 3}]}
+"""
+    project.write("fixtures/golden/checks.yaml", checks)
+    project.write("fixtures/golden/texts/c.csv", "a,b\n")
+    project.write("fixtures/golden/team/more.jsonl", "{}\n")
     project.write("fixtures/mutants/triage.json", "{}")
+    project.write("fixtures/mutants/triages.json", "{}")
     done = project.command("lint")
     assert done.returncode == 1
     assert "error: fixtures/golden/left.yaml:2: " in done.stdout
-    assert "error: fixtures/mutants/triage.json" in done.stdout
+    assert "error: fixtures/mutants/triage.json: written by another version" in done.stdout
+    others = [line for line in done.stdout.splitlines() if re.search("checks|triages|team", line)]
+    assert others == snapshot(
+        [
+            "error: fixtures/golden/checks.yaml:1: checks of a: no judge 'max_word'; did you mean 'max_words'?",
+            "error: fixtures/golden/checks.yaml:2: checks of b: max_words: a limit is a whole number from 0 up, not 'three'",
+            "error: fixtures/mutants/triages.json: there is no prompt 'triages'",
+            "warning: fixtures/golden/team/more.jsonl: no eval reads a golden file in a subdirectory",
+        ]
+    )
 
 
 @pytest.mark.parametrize("command", ["lint", "record", "gate HEAD", "baseline update"])

@@ -444,8 +444,8 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ('kind = "pyton"', "app has no kind of target: 'pyton'\n  fix: did you mean 'python'?"),
-        ('callable = "a:b"', "app has no kind of target: None"),
+        ('kind = "pyton"', "app.kind: must be one of 'python', 'http', 'command', 'recorded', not"),
+        ('callable = "a:b"', "app.kind: it is missing\n  fix: write it: kind = ..., which is one"),
         ('kind = "python"\ncallable = "app"', "not the name of a callable: 'app'"),
         ('kind = "python"\ncallable = "a:b"\nfile = ["x"]', "did you mean 'files'?"),
         ('kind = "command"\nargv = []', "argv: must be a list of length 1 or more, not []"),

@@ -10,12 +10,12 @@ import click
 
 from regauge.cli._options import json_option, strict_option
 from regauge.cli._terminal import echo, echo_json
-from regauge.datasets import dataset_errors
+from regauge.datasets import nested_datasets
 from regauge.errors import Diagnostic, RecordingError, UsageError
 from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import lint_labels
 from regauge.maintenance.collection import tests_targets
-from regauge.maintenance.stale import lint_recordings
+from regauge.maintenance.stale import lint_datasets, lint_evals, unreported_error
 from regauge.mutate import mutants_errors
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
@@ -56,16 +56,27 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     """
     project = Project.find()
     _ = project.settings  # reports errors of pyproject.toml
+    evals = lint_evals(project, project.root / "evals")
     diagnostics = lint_prompts(project, against=base)
-    diagnostics += dataset_errors(project.fixtures_dir)
+    diagnostics += lint_datasets(project, evals)
     diagnostics += lint_labels(project)
     diagnostics += baseline_errors(project)
     diagnostics += mutants_errors(project)
     target_errors, target_warnings = lint_targets(project, os.environ)
     diagnostics += target_errors
     reported_errors = [project.shorten(str(diagnostic)) for diagnostic in diagnostics]
-    diagnostics += lint_recordings(project, project.root / "evals", reported_errors=reported_errors)
-    warnings = [*lint_warnings(project), *check_file_sizes(project), *target_warnings]
+    diagnostics += evals.diagnostics
+    if evals.error is not None:
+        unreported = unreported_error(evals.error, reported_errors, project)
+        if unreported is not None:
+            message = f"the evals cannot be collected:\n{project.shorten(str(unreported))}"
+            diagnostics.append(Diagnostic(path=project.root / "evals", message=message))
+    warnings = [
+        *lint_warnings(project),
+        *nested_datasets(project.fixtures_dir),
+        *check_file_sizes(project),
+        *target_warnings,
+    ]
     notes = _find_replaced(project)
     count = len(prompt_files(project.prompts_dir))
     if not count and not tests_targets(project):

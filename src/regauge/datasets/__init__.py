@@ -17,10 +17,10 @@ from regauge.datasets._dataset import (
     ShardBy as ShardBy,
     assign_by_time as assign_by_time,
     case_ids as case_ids,
-    dataset_errors as dataset_errors,
     dataset_files as dataset_files,
     find_dataset as find_dataset,
     load_dataset as load_dataset,
+    nested_datasets as nested_datasets,
     shard_of as shard_of,
 )
 from regauge.datasets._formats import read_jsonl as read_jsonl

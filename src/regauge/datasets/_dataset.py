@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import heapify, heapreplace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, overload
@@ -14,7 +14,7 @@ from regauge.datasets._case import Reading, Record, Source, Texts, read_cases
 from regauge.datasets._formats import ToolFiles, read_jsonl, read_yaml
 from regauge.datasets._table import read_csv, read_parquet
 from regauge.digests import digest_of_mapping
-from regauge.errors import DatasetError, Diagnostic, UsageError, find_errors
+from regauge.errors import DatasetError, Diagnostic, UsageError
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -278,10 +278,32 @@ def dataset_files(fixtures_dir: Path) -> list[Path]:
     )
 
 
-def dataset_errors(fixtures_dir: Path) -> list[Diagnostic]:
-    """The errors of all golden files in a fixtures folder, used by an eval or not."""
-    load = partial(load_dataset, fixtures_dir=fixtures_dir)
-    return find_errors(load, dataset_files(fixtures_dir))
+def _nested_files(fixtures_dir: Path) -> list[Path]:
+    """The files in subdirectories of `golden` that could be golden files."""
+    paths = sorted((fixtures_dir / "golden").glob("[!.]*/**/[!.]*"))
+    return [path for path in paths if path.suffix in _READERS and path.is_file()]
+
+
+def nested_datasets(fixtures_dir: Path) -> list[Diagnostic]:
+    """Warnings about golden files in subdirectories, which no eval can name.
+
+    Attachments of cases, such as a table as input, can be there.
+    """
+    nested = _nested_files(fixtures_dir)
+    content = "".join(
+        file.read_text("utf-8", "replace")
+        for file in (dataset_files(fixtures_dir) if nested else ())
+        if file.is_file()
+    )
+    return [
+        Diagnostic(
+            path=path,
+            message="no eval reads a golden file in a subdirectory",
+            fix=f"move it to {fixtures_dir.name}/golden/{path.name}",
+        )
+        for path in nested
+        if path.relative_to(fixtures_dir).as_posix() not in content
+    ]
 
 
 def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
@@ -306,6 +328,11 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
         if files:
             fix = f"{fix}, or use one of: {', '.join(path.stem for path in files)}"
     message = f"no dataset is called {name!r}"
+    stem = name.rpartition("/")[2]
+    nested = next((path for path in _nested_files(fixtures_dir) if path.stem == stem), None)
+    if nested is not None:
+        message = f"{message}: {nested.relative_to(fixtures_dir)} is in a subdirectory"
+        fix = f"move it to {place.as_posix()}, and write dataset={stem!r}"
     unread = next(
         (path for path in (fixtures_dir / "golden").glob("[!.]*") if path.stem == name), None
     )

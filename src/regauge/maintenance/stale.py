@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from regauge.errors import Diagnostic, RecordingError, RegaugeError
+from regauge.datasets import dataset_files, load_dataset
+from regauge.errors import Diagnostic, PromptError, RecordingError, RegaugeError, find_errors
+from regauge.judges import JudgeContext, build_checks_judge
 from regauge.maintenance.calibrations import lint_calibrations
 from regauge.maintenance.collection import (
     NotCollectedError,
@@ -14,6 +17,7 @@ from regauge.maintenance.collection import (
     left_out_errors,
     with_evals,
 )
+from regauge.prompts import find_prompt, load_prompt
 from regauge.runner import PlannedCase, PlannedTrial, judges_file, needed_keys
 
 if TYPE_CHECKING:
@@ -148,39 +152,66 @@ def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
         )
 
 
-def lint_recordings(
-    project: Project, evals_path: Path, *, reported_errors: Sequence[str] = ()
-) -> list[Diagnostic]:
-    """Errors that need collected evals: their own, unused recordings, calibrations, goals.
+@dataclass(slots=True, kw_only=True)
+class LintedEvals:
+    """The errors found by collecting the evals, for lint.
+
+    Attributes:
+        diagnostics: Errors of unused recordings, calibrations, goals.
+        datasets: The golden files that the evals loaded without an error.
+        error: The reason why the evals could not be collected.
+    """
+
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    datasets: set[Path] = field(default_factory=set["Path"])
+    error: RegaugeError | None = None
+
+
+def lint_evals(project: Project, evals_path: Path) -> LintedEvals:
+    """Collect the evals, and find the errors that need them.
 
     Args:
         project: The project.
-        evals_path: The directory or file of the evals.
-        reported_errors: Errors found before; if they alone prevent the collection of an eval, it
-            is left out.
+        evals_path: The directory or file of the evals; it need not exist.
     """
-    diagnostics: list[Diagnostic] = []
+    linted = LintedEvals()
 
     def check(evals: EvalSession) -> None:
-        diagnostics.extend(lint_calibrations(project, judges_in(evals)))
-        diagnostics.extend(recording_errors(evals))
+        linted.datasets.update(case.suite.dataset.path for case in evals.plan.cases)
+        linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
+        linted.diagnostics.extend(recording_errors(evals))
         if project.settings.refine.goals:
             from regauge.refine.subject import goal_errors
 
-            diagnostics.extend(goal_errors(project, evals.plan.cases))
+            linted.diagnostics.extend(goal_errors(project, evals.plan.cases))
 
-    if not evals_path.exists():
-        return diagnostics
-    try:
-        with_evals(project, evals_path, check, options=["--record=none"], warn=None)
-    except RecordingError as error:
-        diagnostics.extend(error.diagnostics)
-    except RegaugeError as error:
-        unreported = unreported_error(error, reported_errors, project)
-        if unreported is not None:
-            message = f"the evals cannot be collected:\n{project.shorten(str(unreported))}"
-            diagnostics.append(Diagnostic(path=evals_path, message=message))
-    return diagnostics
+    if evals_path.exists():
+        try:
+            with_evals(project, evals_path, check, options=["--record=none"], warn=None)
+        except RecordingError as error:
+            linted.diagnostics.extend(error.diagnostics)
+        except RegaugeError as error:
+            linted.error = error
+    return linted
+
+
+def lint_datasets(project: Project, evals: LintedEvals) -> list[Diagnostic]:
+    """Errors of golden files that no eval has loaded, with the checks of their cases.
+
+    Checks depend on the prompt of the eval, so that they count only if evals were collected.
+    """
+
+    def load(path: Path) -> None:
+        dataset = load_dataset(path, fixtures_dir=project.fixtures_dir)
+        if evals.error is None:
+            prompt = None
+            with suppress(PromptError):  # reported with the prompts, or there is none
+                prompt = load_prompt(find_prompt(path.stem, root=project.root))
+            model = project.settings.judge_model
+            build_checks_judge(dataset, JudgeContext(project=project, model=model, prompt=prompt))
+
+    paths = dataset_files(project.fixtures_dir)
+    return find_errors(load, [path for path in paths if path not in evals.datasets])
 
 
 def unreported_error(

@@ -7,6 +7,8 @@ import re
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
+from datetime import date, time
+from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -15,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
-from regauge.project._settings import ANY_NAME, Settings, tables_of
+from regauge.project._settings import ANY_NAME, TARGET_KINDS, Settings, tables_of
 from regauge.regular_file import read_regular
-from regauge.wording import closest
+from regauge.wording import closest, cut, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,28 +126,67 @@ def _path(item: ErrorDetails, table: object) -> tuple[int | str, ...]:
         elif item["type"] != "missing":
             break
         setting.append(part)
+    if item["type"].startswith("union_tag_"):
+        setting.append("kind")
     return tuple(setting)
 
 
 def _problem(setting: tuple[int | str, ...], items: list[ErrorDetails]) -> str:
     item = items[0]
-    value = item["input"]
+    value: object = item["input"]
     key = next(str(part) for part in reversed(setting) if isinstance(part, str))
-    match item["type"]:
+    kind = item["type"]
+    if kind == "union_tag_invalid":  # the kind of a target
+        value = item["input"]["kind"]
+    header, quoted = _header(setting), _quote(value)
+    match kind.partition("_")[0]:
         case "missing":
             return f"it is missing\n  fix: write it: {setting[-1]} = ..."
-        case "list_type" if isinstance(value, dict):
-            name = ".".join(("tool", "regauge", *map(str, setting)))
-            return f"must be a list of tables\n  fix: two brackets on each side: [[{name}]]"
-        case "list_type":
-            return f"must be a list, not {value!r}\n  fix: {key} = [...]"
-        case "value_error" | "extra_forbidden":
+        case "value" | "extra":
             return item["msg"]
+        case "list" if isinstance(value, dict) and header.startswith("[["):
+            return f"must be a list of tables\n  fix: two brackets on each side: {header}"
+        case "list":
+            problem, fix = "a list", f"{key} = [...]"
+        case "dict" | "model":
+            problem, fix = "a table", f"write it below a line {header}"
+        case _ if kind == "union_tag_not_found":
+            expected = ", ".join(TARGET_KINDS)
+            return f"it is missing\n  fix: write it: kind = ..., which is one of {expected}"
         case _:
-            expected = " or ".join(_describe_expected(item) for item in items)
-            quoted = repr(value)
-            quoted = f"{quoted[:60]}..." if len(quoted) > 60 else quoted  # noqa: PLR2004 - one line
-            return f"must be {expected}, not {quoted}\n  fix: set {key} to {expected}"
+            problem = " or ".join(_describe_expected(item) for item in items)
+            names = re.findall(r"'([^']*)'", problem)
+            entry = key if setting[-1] == key else f"each entry of {key}"
+            near = did_you_mean(value, names) if isinstance(value, str) else ""
+            fix = near or f"set {entry} to {problem}"
+    return f"must be {problem}, not {quoted}\n  fix: {fix}"
+
+
+def _quote(value: object) -> str:
+    """A value of TOML on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, date | time):
+        return str(value)
+    return cut(repr(value), 60)
+
+
+def _is_path(path: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether names lead to a table of the settings, or to one around it."""
+    pairs = zip(path, names, strict=False)
+    return len(path) >= len(names) and all(part in {name, ANY_NAME} for part, name in pairs)
+
+
+def _header(setting: Sequence[int | str]) -> str:
+    """The first line of a table of the settings.
+
+    >>> _header(("targets",)), _header(("refine", "goals", 0))
+    ('[tool.regauge.targets.NAME]', '[[tool.regauge.refine.goals]]')
+    """
+    names = [part for part in setting if isinstance(part, str)]
+    table = next((table for table in tables_of() if _is_path(table.path, names)), None)
+    path = ".".join(("tool", "regauge", *names, *(table.path[len(names) :] if table else ())))
+    return f"[[{path}]]" if table and table.header.startswith("[[") else f"[{path}]"
 
 
 def _describe_expected(item: ErrorDetails) -> str:
@@ -154,8 +195,8 @@ def _describe_expected(item: ErrorDetails) -> str:
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return words.format(f"{context[name]:g}")
-    if kind == "literal_error":
-        return str(context["expected"])
+    if kind in {"literal_error", "union_tag_invalid"}:
+        return str(context.get("expected") or f"one of {context['expected_tags']}")
     return _TYPES.get(kind.partition("_")[0], item["msg"])
 
 
@@ -295,7 +336,10 @@ class Project:
                 path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix
             )
             raise ConfigError([diagnostic]) from error
+        document = table
         for name in ("tool", "regauge"):
+            if name not in table:
+                self._refuse_misspelt_table(document, text)
             content: object = table.get(name, {})
             if not isinstance(content, dict):
                 match = re.search(rf"^[ \t]*(\[.*\b{name}\b.*\]|{name}\s*=)", text, re.MULTILINE)
@@ -316,6 +360,24 @@ class Project:
             raise ConfigError(
                 sorted(diagnostics, key=lambda diagnostic: diagnostic.line or 0)
             ) from error
+
+    def _refuse_misspelt_table(self, document: Mapping[str, Any], text: str) -> None:
+        """Refuse a name like `[tool.regauge]`, whose settings would have no effect."""
+        # The name of the test runner Gauge is less similar.
+        tools = cast("dict[str, object]", document.get("tool", {}))
+        names = get_close_matches("regauge", tools, n=1, cutoff=0.85)
+        table = ("tool", names[0]) if names else ("regauge",)
+        if names or "regauge" in document:
+            raise ConfigError(
+                [
+                    Diagnostic(
+                        path=self.pyproject,
+                        line=line_of(text, table),
+                        message=f"[{'.'.join(table)}] has no effect",
+                        fix="write [tool.regauge]",
+                    )
+                ]
+            )
 
     def setting_error(
         self, setting: Sequence[int | str], message: str, *, fix: str = ""
@@ -339,31 +401,34 @@ def _setting_error(path: Path, text: str, setting: Sequence[int | str], problem:
     """The error of a setting, with the line of its key if it is found."""
     problem, _, fix = problem.removeprefix("Value error, ").partition("\n  fix: ")
     if problem == "Extra inputs are not permitted":
-        problem, fix = "no such setting", _fix_unknown(setting) or "remove it"
+        problem, fix = "no such setting", _fix_unknown(setting)
     name = ".".join(str(part) for part in ("tool", "regauge", *setting))
     return Diagnostic(path=path, line=line_of(text, setting), message=f"{name}: {problem}", fix=fix)
 
 
 def _fix_unknown(setting: Sequence[int | str]) -> str:
-    """The fix of an unknown setting: a similar one of its table, else the table that has it."""
+    """The fix of an unknown setting: a similar one of its table, else the tables that have it."""
     *own_path, key = (part for part in setting if isinstance(part, str))
-    exact_fix = similar_fix = ""
+    own_names: dict[str, None] = {}
+    headers: dict[str, None] = {}
+    similar_fix = ""
     own_tables = 0  # several for a target, one for each kind
     kinds_by_name: dict[str, list[str]] = {}
     for path, kind, header, names in tables_of():
         longer = [name for name in names if name.startswith(f"{key}_") or name.endswith(f"_{key}")]
         near = longer[0] if len(longer) == 1 else closest(key, names)
-        parts = zip(path, own_path, strict=False)
-        if len(path) == len(own_path) and all(part in {name, ANY_NAME} for part, name in parts):
+        if len(path) == len(own_path) and _is_path(path, own_path):
             own_tables += 1
+            own_names.update(dict.fromkeys(names))
             if near:
                 kinds_by_name.setdefault(near, []).append(kind)
         elif key in names:
-            exact_fix = exact_fix or f"move it to {header}"
+            headers[header] = None
         elif near:
             similar_fix = similar_fix or f"did you mean {near!r} of {header}?"
     for name, kinds in kinds_by_name.items():
         if len(kinds) == own_tables:
             return f"did you mean {name!r}?"
         similar_fix = f"{name!r} is a setting of targets of kind {', '.join(map(repr, kinds))}"
-    return exact_fix or similar_fix
+    exact_fix = f"move it to {' or '.join(headers)}" if headers else ""
+    return exact_fix or similar_fix or f"remove it, or use one of {', '.join(own_names)}"

@@ -121,7 +121,7 @@ def _compilable(pattern: str) -> str:
 def _distinct(models: list[str]) -> list[str]:
     twice = next((model for number, model in enumerate(models) if model in models[:number]), None)
     if twice is not None:
-        raise ValueError(f"{twice!r} is listed twice")
+        raise ValueError(f"{twice!r} is listed twice\n  fix: remove one")
     return models
 
 
@@ -462,24 +462,6 @@ TargetSettings: TypeAlias = PythonTarget | HttpTarget | CommandTarget | Recorded
 TARGET_KINDS: Final = ("python", "http", "command", "recorded")
 
 
-def _known_kind(tables: object) -> object:
-    """Refuse a missing or unknown kind with one error instead of four."""
-    for name, table in _entries(tables):
-        kind = dict(_entries(table)).get("kind")
-        if isinstance(table, dict) and kind not in TARGET_KINDS:
-            hint = did_you_mean(str(kind), TARGET_KINDS) if kind else ""
-            raise ValueError(
-                f"{name} has no kind of target: {kind!r}\n"
-                f"  fix: {hint or 'kind = ' + ', '.join(TARGET_KINDS)}"
-            )
-    return tables
-
-
-def _entries(table: object) -> list[tuple[str, object]]:
-    """The entries of a table; none of any other value."""
-    return list(cast("dict[str, object]", table).items()) if isinstance(table, dict) else []
-
-
 def _no_kind(providers: dict[str, EndpointSettings]) -> dict[str, EndpointSettings]:
     for name in providers:
         if name in TARGET_KINDS:
@@ -487,10 +469,7 @@ def _no_kind(providers: dict[str, EndpointSettings]) -> dict[str, EndpointSettin
     return providers
 
 
-_Targets = Annotated[
-    dict[str, Annotated[TargetSettings, Field(discriminator="kind")]],
-    BeforeValidator(_known_kind),
-]
+_Targets = dict[str, Annotated[TargetSettings, Field(discriminator="kind")]]
 _Providers = Annotated[dict[str, EndpointSettings], AfterValidator(_no_kind)]
 
 

@@ -41,6 +41,13 @@ fixtures/golden: no dataset is called 'weather'
   fix: write fixtures/golden/weather.jsonl, or use one of: alert-severity, incident-summary\
 """)
     assert error_of_name("../golden/alert-severity").startswith("fixtures/golden: no dataset")
+    (fixtures_dir / "golden/team").mkdir()
+    (fixtures_dir / "golden/team/routing.yaml").touch()
+    nested = "golden/team/routing.yaml is in a subdirectory"
+    fix = "move it to fixtures/golden, and write dataset='routing'"
+    for name in ("routing", "team/routing"):
+        message = f"fixtures/golden: no dataset is called {name!r}: {nested}\n  fix: {fix}"
+        assert error_of_name(name) == message
 
 
 def test_without_any_dataset_the_error_says_what_to_write(fixtures_dir, error_of_name):

@@ -159,7 +159,7 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
         ("x = " + "[" * 100_000, "pyproject.toml: not TOML: nested too deeply"),
         (
             "[tool.regauge]\ntrials = true\n",
-            ":2: tool.regauge.trials: must be a whole number, not True",
+            ":2: tool.regauge.trials: must be a whole number, not true",
         ),
         (
             '[tool.regauge]\ntrials = "2"\n',
@@ -191,6 +191,77 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
             ":1: tool.regauge.providers: http is a kind of target",
         ),
         ("[tool.regauge]\nproviders = 5\n", ":2: tool.regauge.providers: must be a table, not 5"),
+        (
+            "[[tool.regauge.gate]]\nref = 'x'\n",
+            (
+                ":1: tool.regauge.gate: must be a table, not [{'ref': 'x'}]\n"
+                "  fix: write it below a line [tool.regauge.gate]"
+            ),
+        ),
+        (
+            "[tool.regauge]\ntargets = []\n",
+            (
+                ":2: tool.regauge.targets: must be a table, not []\n"
+                "  fix: write it below a line [tool.regauge.targets.NAME]"
+            ),
+        ),
+        (
+            "[tool.regauge.providers.a]\nprices = {m = 3}\n",
+            (
+                ":2: tool.regauge.providers.a.prices.m: must be a table, not 3\n"
+                "  fix: write it below a line [tool.regauge.providers.a.prices.m]"
+            ),
+        ),
+        (
+            "[tool.regauge.refine]\ngoals = [0.9]\n",
+            "  fix: write it below a line [[tool.regauge.refine.goals]]",
+        ),
+        (
+            "[tool.regauge.redact]\na = 'x'\n",
+            ":1: tool.regauge.redact: must be a list, not {'a': 'x'}\n  fix: redact = [...]",
+        ),
+        (
+            "[tool.regauge.targets.a]\ncallable = 'a:b'\n",
+            (
+                ":1: tool.regauge.targets.a.kind: it is missing\n"
+                "  fix: write it: kind = ..., which is one of python, http, command, recorded"
+            ),
+        ),
+        (
+            "[tool.regauge.targets.a]\ncallable = 'a:b'\nkind = 'pyhton'\n",
+            (
+                ":3: tool.regauge.targets.a.kind: must be one of 'python', 'http', 'command', "
+                "'recorded', not 'pyhton'\n  fix: did you mean 'python'?"
+            ),
+        ),
+        (
+            "[tool.regauge.targets.a]\nkind = ['python']\n",
+            "not ['python']\n  fix: set kind to one of 'python', 'http', 'command', 'recorded'",
+        ),
+        ("[tool.regauge.gate]\non_new = 'blok'\n", "\n  fix: did you mean 'block'?"),
+        (
+            "[tool.regauge.refine]\nfeedback_from = ['me']\n",
+            (
+                ":2: tool.regauge.refine.feedback_from.0: must be 'owner', 'member', 'collaborator', "
+                "'contributor' or 'anyone', not 'me'\n  fix: set each entry of feedback_from to 'own"
+            ),
+        ),
+        (
+            "[tool.regauge]\ntrials = 2026-01-31\n",
+            ":2: tool.regauge.trials: must be a whole number, not 2026-01-31",
+        ),
+        (
+            "[tool.regauge]\nmodels = ['sim:a', 'sim:a']\n",
+            ":2: tool.regauge.models: 'sim:a' is listed twice\n  fix: remove one",
+        ),
+        (
+            "[tool.regage.gate]\nref = 'x'\n",
+            ":1: [tool.regage] has no effect\n  fix: write [tool.regauge]",
+        ),
+        (
+            "[tool]\n[regauge]\ntrials = 2\n",
+            ":2: [regauge] has no effect\n  fix: write [tool.regauge]",
+        ),
         (
             "[tool.regauge]\nrecord = 'some'\n",
             ":2: tool.regauge.record: must be 'none', 'missing' or",
@@ -245,7 +316,14 @@ def test_each_setting_of_a_wrong_kind_is_one_error_with_its_line_and_fix(
             "did you mean 'timeout_s'?",
         ),
         ("[tool.regauge.gate]\npass_rate = 1\n", "move it to [[tool.regauge.refine.goals]]"),
-        ("[tool.regauge]\nxyzzy = 1\n", "remove it"),
+        (
+            "[tool.regauge.gate]\nfloor = 0.5\n",
+            "move it to [tool.regauge.calibration] or [tool.regauge.mutate]",
+        ),
+        (
+            "[tool.regauge.calibration]\nxyzzy = 1\n",
+            "remove it, or use one of floor, min_labels",
+        ),
     ],
 )
 def test_the_fix_of_an_unknown_setting_names_the_table_that_has_it(

@@ -139,17 +139,6 @@ def test_the_ends_of_a_range_are_taken_and_the_next_values_refused(
         ("targets.a.files", ["C:/x"], "not a relative path"),
         ("targets.a.files", [""], "not a relative path"),
         ("targets.a.headers_env", {"X": "a b"}, "should match pattern"),
-        (
-            "targets.b.kind",
-            "pyhton",
-            "b has no kind of target: 'pyhton'\n  fix: did you mean 'python'",
-        ),
-        (
-            "targets.b.kind",
-            "",
-            "b has no kind of target: ''\n  fix: kind = python, http, command, ",
-        ),
-        ("targets.b.url", "http://a/", "b has no kind of target: None\n  fix: kind = python"),
         ("redact", ["("], "not a regular expression: missing )"),
         ("model", "gpt", "'gpt' names no provider"),
         ("models", ["sim:a", "sim:b", "sim:a"], "'sim:a' is listed twice"),
