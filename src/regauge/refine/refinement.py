@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -438,6 +439,15 @@ def changed_inputs(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
     return [k for k in changed if k != "goals" and not (k == "criteria" and is_same_policy)]
 
 
+def _command(facts: Mapping[str, Any]) -> str:
+    """The command that began a run, with its options; empty for another one."""
+    words = [str(word) for word in facts.get("command", ())]
+    if words[:2] != ["regauge", "refine"]:
+        return ""
+    # Without calls, no run measures a new edit.
+    return shlex.join(words + ["--record=missing"] * ("--record=none" in facts["words"]))
+
+
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
 
 
@@ -663,7 +673,9 @@ class Refinement:
             events=events,
             revision=revision,
             replayed_calls=replayed_calls,
+            command=_command(run.facts()),
         )
+        run.note(next=result["next"])
         if revision is not None:
             write_whole(run.diff, result["revision"]["diff"].encode())
         write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
