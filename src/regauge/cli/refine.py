@@ -7,7 +7,6 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -47,7 +46,6 @@ from regauge.refine.runs import (
     find_refinement,
     lock_prompt,
     reject_edits,
-    save_status,
 )
 from regauge.refine.subject import goals_for, prompt_of_target
 from regauge.reports import money
@@ -199,10 +197,7 @@ def run_to_end(
             state = perform(run, listen)
     finally:
         evals.close()
-    today = datetime.now(UTC).date().isoformat()
-    result = refinement.finish(run, state, date=today)
-    save_status(run, state)
-    return result
+    return refinement.finish(run, state)
 
 
 def resume_hint(run: Run | None) -> str:

@@ -239,7 +239,6 @@ class HoldoutLedger:
         ledger[self._key] = sorted({*ledger.pop(self._key, ()), *uses})
         entries = dict([*ledger.items()][-_HOLDOUTS_KEPT:])
         self._project.prepare_state_dir("refine")
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._path, (json.dumps(entries, indent=1) + "\n").encode())
 
     def _read_all(self) -> dict[str, list[str]]:

@@ -31,11 +31,12 @@ from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._plan import (
     calls_max,
     calls_wanted,
+    describe_goal,
     diagnose_train,
     goals_digest,
     measure_goals,
 )
-from regauge.refine.runs import RESUMABLE_STOPS, read_verified
+from regauge.refine.runs import RESUMABLE_STOPS, SCHEMA_VERSION, read_verified
 from regauge.wording import cut, plural, printable
 
 if TYPE_CHECKING:
@@ -248,9 +249,6 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
 def uncommitted_files(path: Path) -> list[Path]:
     """The files of a prompt, with its lock, that differ from the last commit."""
     return find_changed_files([path.resolve(), lock_of(path).path.resolve()])
-
-
-SCHEMA_VERSION = 1
 
 
 def result_of(
@@ -659,7 +657,7 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
     if suite is not None:
         lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
     progress = [(goal["name"], goal["after"] or goal["before"]) for goal in goals["reached"]]
-    return [*lines, *(f"goal {name}: {_format_goal(goal)}" for name, goal in progress)]
+    return [*lines, *(f"goal {name}: {describe_goal(goal)}" for name, goal in progress)]
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:
@@ -675,7 +673,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         "fenced": code_block,
         "plural": plural,
         "percent": format_share,
-        "goal_status": _format_goal,
+        "goal_status": lambda progress: plain(describe_goal(progress)),
         "compared": _compare,
         "words": _words_of,
     }
@@ -709,10 +707,3 @@ def _words_of(entry: Mapping[str, Any]) -> str:
         return f" (without `{removed_text}`)" if removed_text else ""
     instead = f" instead of `{removed_text}`" if removed_text else ""
     return f" (`{added_text}`{instead})"
-
-
-def _format_goal(goal: Mapping[str, Any]) -> str:
-    counts = f"passed {goal['passed']} of {goal['trials']}"
-    low, high = (f"{100 * goal[bound]:.1f}" for bound in ("low", "high"))
-    untested = f", {goal['untested']} cases without trials" if goal["untested"] else ""
-    return plain(f"{goal['status']}: {counts}, {low} to {high} %{untested}")

@@ -247,7 +247,7 @@ RunStatus = Literal[
     "rolled-back",
 ]  # fmt: skip
 
-RESUMABLE_STOPS = frozenset({"interrupted", "provider-outage", "no-key", "usd", "calls"})
+RESUMABLE_STOPS = frozenset({"interrupted", "provider-outage", "no-key", "usd", "tokens", "calls"})
 """Reasons to stop after which a run can continue."""
 
 # Each new edit is compared with all of them; older ones are of earlier texts.
@@ -434,21 +434,17 @@ def save_memory(project: Project, prompt: str, key: str, memory: Memory) -> None
     write_whole(_memory_path(project, prompt), text.encode())
 
 
-def save_status(run: Run, state: LoopState) -> None:
-    """Write the final status of a run into `run.json`."""
-    stop = state.stop
-    if stop is None:
-        return
-    status: RunStatus = "no-change"
-    if stop.proposal:
-        status = "proposed"
-    elif stop.reason == "calls" and state.accepted_edits:
-        status = "not-verified"
-    elif stop.reason in RESUMABLE_STOPS:
-        status = "interrupted"
-    elif stop.reason == "unmeasured":
-        status = "unmeasured"
-    run.note(status=status, stop=stop.reason, finished=now())
+def status_of(state: LoopState) -> RunStatus:
+    """The status of a run that has stopped."""
+    assert state.stop is not None, "a run that continues has no final status"
+    if state.stop.proposal:
+        return "proposed"
+    reason = state.stop.reason
+    if reason == "calls" and state.accepted_edits:
+        return "not-verified"
+    if reason in RESUMABLE_STOPS:
+        return "interrupted"
+    return "unmeasured" if reason == "unmeasured" else "no-change"
 
 
 def reject_edits(project: Project, run: Run, changes: Sequence[int], *, reason: str = "") -> None:

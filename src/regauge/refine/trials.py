@@ -815,7 +815,7 @@ class EvalWorkbench:
 
 def _interrupted(error: Exception, text: str) -> Interrupted:
     if isinstance(error, BudgetError):
-        return Interrupted(reason="calls" if error.limit == "calls" else "usd", text=text)
+        return Interrupted(reason=error.limit, text=text)
     # A judge's error has that of its provider as its cause.
     cause = error if isinstance(error, ProviderError) else error.__cause__
     if not isinstance(cause, ProviderError):

@@ -47,6 +47,7 @@ StopReason = Literal[
     "calls",
     "model-calls",
     "usd",
+    "tokens",
     "holdout-looks",  # too many decisions on the same held-out cases
     "underpowered",  # no edit could be confirmed with these cases and this noise
     "unreadable",  # no response of the refiner model could be read
@@ -316,7 +317,9 @@ class RevisionDecision:
 class Interrupted:
     """The end of all calls: the user stopped the run, or trials cannot be measured."""
 
-    reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd", "unmeasured"]
+    reason: Literal[
+        "interrupted", "provider-outage", "no-key", "calls", "usd", "tokens", "unmeasured"
+    ]
     text: str = ""
 
 

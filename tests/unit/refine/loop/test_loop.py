@@ -106,6 +106,7 @@ ENDINGS = {
         critics=frozenset({"model"}),
     ),
     "usd": lambda: world(without("json"), limited(usd=0.1), usd=0.01, propose=fluff),
+    "tokens": lambda: world(without("json"), told={2: Interrupted(reason="tokens", text="20000")}),
     "holdout-looks": lambda: world(without("json"), holdout_looks_before=LOOKED),
     "underpowered": lambda: world(
         without("json"), RefinePolicy(test=replace(RefinePolicy().test, alpha=1e-60))
