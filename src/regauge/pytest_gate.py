@@ -7,7 +7,6 @@ import os
 import shlex
 import time
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import pytest
@@ -30,7 +29,7 @@ from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
 from regauge.refine.delivery import evidence_lines, headline
 from regauge.refine.refinement import Refinement, RefineOptions
-from regauge.refine.runs import begin_run, lock_prompt, save_status
+from regauge.refine.runs import begin_run, lock_prompt
 from regauge.refine.subject import goals_for
 from regauge.reports import (
     StyledLine,
@@ -581,10 +580,7 @@ class RefinementSearch:
             }
             with lock_prompt(project, name, "pytest --suggest"):
                 run = begin_run(project, name, facts)
-                state = refinement.run(run, lambda _: None)
-                today = datetime.now(UTC).date().isoformat()
-                result = refinement.finish(run, state, date=today)
-                save_status(run, state)
+                result = refinement.finish(run, refinement.run(run, lambda _: None))
         finally:
             evals.close()
         return _suggestion(result, run.markdown.read_text(encoding="utf-8"))

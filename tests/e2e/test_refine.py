@@ -126,10 +126,16 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     refused = repo.regauge("refine", "apply", "latest", code=2)
     assert "proposes already" in refused
     repo.regauge("refine", "rollback", "latest")
+    again = repo.regauge("refine", "rollback", "latest", code=2)
+    assert f"run {latest(repo).name} is rolled back already" in again
     # What came back is the release itself, so neither needs a version of its own.
     assert TWICE in repo.read(PROMPT)
     assert "somebody has to be woken up" not in repo.read(PROMPT)
     assert repo.read("prompts/prompts.lock").count(f"{NAME}@") == 1
+    repo.regauge("refine", "apply", "latest")
+    repo.write(PROMPT, broken)
+    undone = repo.regauge("refine", "rollback", "latest", code=2)
+    assert f"{PROMPT} is again what it was before run {latest(repo).name}" in undone
 
 
 def test_a_contract_that_changed_meanwhile_makes_the_revision_a_major_version(repo: GateRepo):
@@ -277,6 +283,14 @@ def test_what_a_person_refuses_is_not_proposed_again(repo: GateRepo):
     refused = result(repo)["revision"]["diff"]
     repo.regauge("refine", NAME, "--proposers=rules")
     assert (result(repo)["revision"] or {}).get("diff") != refused
+    said = repo.regauge("refine", "show")
+    assert said.startswith(f"# {NAME}: no change proposed (no-acceptable-edit: ")
+    assert "; 1 edit of earlier runs not tried again)" in said.partition("\n")[0]
+    line = next(line for line in said.splitlines() if line.startswith("- rejected-by-person"))
+    assert " in an earlier run, for `field_equals(severity)/wrong_value`: a user rejected" in line
+    assert " (`critical: somebody has to be woken up now." in line
+    assert "unless with `--ignore-attempts`" in said
+    assert "## Still failing\n\n- `field_equals(severity)` failed 3" in said
     assert "rejected-by-person" in (latest(repo) / "trail.jsonl").read_text()
     repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
     assert result(repo)["revision"]["diff"] == refused
@@ -554,7 +568,8 @@ def test_too_few_calls_of_the_refiner_model_end_with_a_fix(
     words = by_refiner(repo, refiner, reply)
     said = repo.regauge("refine", *words, "--budget-refiner-calls", calls, code=3)
     assert "the budget of refiner calls is used up" in said
-    assert "fix: begin a new run with more --budget-refiner-calls" in said
+    assert f"next: regauge refine {NAME} " in said
+    assert said.partition("next: ")[2].splitlines()[0].endswith(" --budget-refiner-calls 2")
     assert refiner.total == int(calls)
 
 
@@ -597,25 +612,74 @@ def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
 
     words = ["--model=openai:gpt-5-mini", "--proposers=rules"]
     said = repo.regauge("refine", NAME, *words, code=3)
-    assert "no change proposed (no-key: " in said
+    assert f"{NAME}: interrupted (no-key: " in said
     assert "OPENAI_API_KEY is not set\n  fix: export OPENAI_API_KEY=" in said
-    assert "continue: regauge refine resume" in said
+    assert f"next: regauge refine resume {latest(repo).name}\n" in said
     assert "&#" not in said
     assert "## What failed" not in said
 
 
+def test_a_judge_that_breaks_leaves_a_run_unmeasured(repo: GateRepo):
+    """Whether on all cases or on one, it is neither an outage nor a prompt without failures."""
+    judge = """
+def kind(output, case):
+    if {condition}:
+        raise RuntimeError("no such word list")
+    return "severity" in output
+
+"""
+    used = repo.read(EVAL).replace("judges=[", "judges=[kind, ")
+    for condition, cases in (
+        ("case", "38 of 38 trials could not be measured"),
+        ("case.id == 'KubeJobFailed'", "1 of 19 training cases have no trial"),
+    ):
+        written = judge.format(condition=condition)
+        repo.write(EVAL, used.replace("\n@golden", f"{written}\n@golden"))
+        said = repo.regauge("refine", NAME, "--proposers=rules", code=3)
+        assert f"{NAME}: unmeasured ({cases}" in said
+        assert "no such word list" in said
+        command = f"regauge refine {NAME} --proposers=rules"
+        assert f"next: {command}\n" in said
+        listed = repo.regauge("refine", "list")
+        assert f"{latest(repo).name}  {NAME}  unmeasured  continue: {command}\n" in listed
+
+
+def test_a_rule_in_another_language_than_the_prompt_is_left_to_a_model(repo: GateRepo):
+    judged = repo.read(EVAL).replace(")]", "), max_words(1)]")
+    repo.write(EVAL, judged.replace("json_parses\n", "json_parses, max_words\n"))
+    text = repo.read(PROMPT)
+    start, end = text.index("      You are the on-call"), text.index("  - role: user")
+    german = """\
+      Du entscheidest, wie dringend ein Alarm ist, und zwar nur nach dem, was in dem Alarm steht.
+      - critical: jemand muss jetzt geweckt werden.
+      - warning: jemand muss es an dem Tag ansehen.
+      - info: es ist nichts zu tun.
+      Antworte nur mit einem JSON-Objekt mit severity und reason.
+
+"""
+    repo.write(PROMPT, text[:start] + german + text[end:])
+    repo.commit("Write German")
+    said = repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
+    rule = "Keep the answer to at most 1 word."
+    where = "is not in the language of the prompt; the proposer `model` can write it there"
+    assert f"- no edit: the rule of max_words(1) {where}: {rule}\n" in said
+    command = f"regauge refine {NAME} --proposers=rules --ignore-attempts"
+    assert f"next: {command} --proposers rules,model\n" in said
+    assert rule not in str(result(repo)["changes"])
+
+
 def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(repo: GateRepo):
     said = repo.regauge("refine", NAME, "--budget-calls=180", code=3)
-    assert f"{NAME}: no change proposed (calls: " in said
+    assert f"{NAME}: interrupted (calls: " in said
     assert "## Not verified" in said
     found = result(repo)
     (edit,) = found["unverified"]["edits"]
     assert (edit["strategy"], edit["check"]) == ("restore", "field_equals(severity)")
-    command = found["unverified"]["command"]
+    command = found["next"]
     assert f"next: {command}\n" in said
-    assert "not-verified" in repo.regauge("refine", "list")
+    assert f"not-verified  calls  continue: {command}\n" in repo.regauge("refine", "list")
     said = repo.regauge("refine", "diff")
-    assert said.startswith(f"{NAME}: no change proposed (calls: ")
+    assert said.startswith(f"{NAME}: interrupted (calls: ")
     assert said.endswith(f"next: {command}\n")
     trail = (latest(repo) / "trail.jsonl").read_bytes()
     said = repo.regauge("refine", "resume", "latest", "--budget-calls=1", code=2)
@@ -728,7 +792,13 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
     first.send_signal(signal.SIGINT)
     said, _ = first.communicate(timeout=60)
     assert first.returncode == 130, said
-    assert f"regauge refine resume {run.name}" in said
+    command = f"regauge refine resume {run.name}"
+    assert command in said
+    said = repo.regauge("refine", "show", run.name)
+    assert said.startswith(f"# {NAME}: interrupted (stopped by Ctrl-C, SIGTERM or SIGHUP)\n")
+    assert said.endswith(f"\nNext: `{command}`\n")
+    listed = repo.regauge("refine", "list")
+    assert f"{run.name}  {NAME}  interrupted  continue: {command}\n" in listed
 
     repo.regauge("refine", "resume", run.name)
     assert result(repo)["revision"] is not None

@@ -234,7 +234,8 @@ class Delivery:
             with GitHub(pull_request.access, on_wait=self.print_line) as github:
                 refused = github.refused_pull_request(name, pull_request.base, mark)
             if refused is not None:
-                reject_edits(self.project, run, range(len(result["changes"])))
+                reason = f"pull request {refused.number} with it was closed"
+                reject_edits(self.project, run, range(len(result["changes"])), reason=reason)
                 self.print_line(
                     f"pull request {refused.number} proposed the same and was closed:"
                     f" {refused.url}\n  so it is not proposed again; to propose it, reopen that"

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 
+# The statuses of runs that are not over.
+_CONTINUED = frozenset({"interrupted", "not-verified", "unmeasured"})
+
+
 class NamedRun(click.Argument):
     """A RUN argument, whose error message lists the possible names."""
 
@@ -69,9 +73,12 @@ def list_command(*, as_json: bool) -> None:
         echo("no prompt was refined here yet: regauge refine NAME")
     for facts in rows:
         words = [str(facts[name]) for name in ("run", "prompt", "status", "stop") if name in facts]
+        command = facts.get("next", "") if facts["status"] in _CONTINUED else ""
         if facts["run"] in dead:
-            words.append(f"continue: regauge refine resume {facts['run']}")
-        echo("  ".join(words))
+            command = f"regauge refine resume {facts['run']}"
+        if command:
+            words.append(f"continue: {command}")
+        echo("  ".join(dict.fromkeys(words)))
 
 
 @click.command(name="show")
@@ -111,8 +118,8 @@ def diff_command(name: str, *, as_json: bool) -> None:
         click.echo(diff, nl=False)
     else:
         echo(headline(result))
-        if result["unverified"]:
-            echo(f"next: {result['unverified']['command']}")
+        if result.get("next"):
+            echo(f"next: {result['next']}")
 
 
 @click.command(name="apply")

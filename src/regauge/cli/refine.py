@@ -7,7 +7,6 @@ import os
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -47,7 +46,6 @@ from regauge.refine.runs import (
     find_refinement,
     lock_prompt,
     reject_edits,
-    save_status,
 )
 from regauge.refine.subject import goals_for, prompt_of_target
 from regauge.reports import money
@@ -147,6 +145,7 @@ _LABELS = {
     "criticised": "critique",
     "screened": "edit",
     "guarded": "refused",
+    "unreadable": "no edit",
     "accepted": "VERIFIED",
     "fewer": "gate",
     **{f"suite-{decision}": "gate" for decision in ("accept", "reject", "undecided", "unmeasured")},
@@ -198,10 +197,7 @@ def run_to_end(
             state = perform(run, listen)
     finally:
         evals.close()
-    today = datetime.now(UTC).date().isoformat()
-    result = refinement.finish(run, state, date=today)
-    save_status(run, state)
-    return result
+    return refinement.finish(run, state)
 
 
 def resume_hint(run: Run | None) -> str:
@@ -233,14 +229,14 @@ def finish_run(
             done = delivery.deliver(run, result)
             if not (delivery.has_destination or already_shown or as_json):
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
-        elif result["unverified"] and not as_json:
-            echo(f"next: {result['unverified']['command']}")
+        elif result["next"] and not as_json:
+            echo(f"next: {result['next']}")
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(resume_hint(run)) from stop
     finally:
         if as_json:
             click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))
-    _leave(run, result)
+    _leave(result)
 
 
 def show_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
@@ -255,31 +251,17 @@ def show_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> R
     return run
 
 
-# Hints after a run that could not continue; empty for no hint.
-_HINTS = {
-    "underpowered": "fix: add golden cases that exercise the check, or make it steadier",
-    "unreadable": "fix: let another model propose, with --refiner-model",
-    "model-calls": "fix: begin a new run with more --budget-refiner-calls",
-    "calls": "",
-}
+# Reasons to stop without a result, unless there is a proposal.
+_UNFINISHED = RESUMABLE_STOPS | {
+    "unmeasured", "underpowered", "unreadable", "model-calls", "holdout-looks",
+}  # fmt: skip
 
 
-def _leave(run: Run, result: Mapping[str, Any]) -> None:
-    reason, proposed = str(result["stop"]["reason"]), result["revision"] is not None
-    if reason == "holdout-looks":
-        raise UsageError(
-            "the held-out cases decided too often to show whether a further edit generalises\n"
-            "  fix: reshuffle the split with a new `split_salt` in [tool.regauge], or hold others"
-            " out with `split: holdout`"
-        )
-    hint = f"continue: regauge refine resume {run.id}"
-    if reason not in RESUMABLE_STOPS:
-        if reason not in _HINTS or (proposed and reason in {"model-calls", "calls"}):
-            return
-        hint = _HINTS[reason]
-    if hint and not (reason == "unreadable" and "fix:" in str(result["stop"]["text"])):
-        click.echo(f"  {hint}", err=True)
-    click.get_current_context().exit(130 if reason == "interrupted" else 3)
+def _leave(result: Mapping[str, Any]) -> None:
+    reason = str(result["stop"]["reason"])
+    if reason in _UNFINISHED and result["revision"] is None:
+        code = {"interrupted": 130, "holdout-looks": 2}.get(reason, 3)
+        click.get_current_context().exit(code)
 
 
 _EPILOG = """\

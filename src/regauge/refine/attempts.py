@@ -104,6 +104,18 @@ class Attempt:
         return TypeAdapter(cls).validate_python(document)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRefusal:
+    """The reason to reject an edit without a test; empty if there is none.
+
+    Attributes:
+        attempt: The place in the memory of the attempt behind it; None without one.
+    """
+
+    reason: str = ""
+    attempt: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """All edits that were tried, and all earlier best texts."""
@@ -121,8 +133,12 @@ class Memory:
 
     def refuses(self, failure_mode: str, before: PromptText, after: PromptText) -> str:
         """The reason to reject an edit without a test; empty if there is none."""
+        return self.refusal(failure_mode, before, after).reason
+
+    def refusal(self, failure_mode: str, before: PromptText, after: PromptText) -> EditRefusal:
+        """The reason to reject an edit without a test, and the attempt behind it."""
         if after.shape in self.incumbents:
-            return "it leads back to a text that was replaced"
+            return EditRefusal(reason="it leads back to a text that was replaced")
         changed, places = changed_statements(before, after), changed_places(before, after)
         matches = [
             t
@@ -137,10 +153,11 @@ class Memory:
         ]
         against = next((t for t in matches if t.result in AGAINST), None)
         if against is not None:
-            return f"this text was tried before: {against.result}"
+            return self._refusal(against, "this text was tried before")
         for result, chances in _CHANCES.items():
-            if sum(t.result == result for t in matches) >= chances:
-                return f"this text was tried {chances} times before: {result}"
+            attempts = [t for t in matches if t.result == result]
+            if len(attempts) >= chances:
+                return self._refusal(attempts[-1], f"this text was tried {chances} times before")
         near = next(
             (
                 t
@@ -153,7 +170,15 @@ class Memory:
             ),
             None,
         )
-        return f"nearly the same edit was tried before: {near.result}" if near else ""
+        return (
+            self._refusal(near, "nearly the same edit was tried before") if near else EditRefusal()
+        )
+
+    def _refusal(self, attempt: Attempt, text: str) -> EditRefusal:
+        result, detail = attempt.result, attempt.detail
+        detail = f", as {detail}" if result == _REJECTED_BY_USER and detail else ""
+        reason = f"{text}: {result}{detail}"
+        return EditRefusal(reason=reason, attempt=self.attempts.index(attempt))
 
     def lessons(self, failure_mode: str) -> tuple[Attempt, ...]:
         """Earlier edits for the same failures, with their results."""
@@ -214,7 +239,6 @@ class HoldoutLedger:
         ledger[self._key] = sorted({*ledger.pop(self._key, ()), *uses})
         entries = dict([*ledger.items()][-_HOLDOUTS_KEPT:])
         self._project.prepare_state_dir("refine")
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self._path, (json.dumps(entries, indent=1) + "\n").encode())
 
     def _read_all(self) -> dict[str, list[str]]:

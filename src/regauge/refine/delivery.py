@@ -28,8 +28,15 @@ from regauge.refine.analysis import (
 )
 from regauge.refine.attempts import Attempt, edit_results
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
-from regauge.refine.loop._plan import calls_max, calls_wanted, goals_digest, measure_goals
-from regauge.refine.runs import read_verified
+from regauge.refine.loop._plan import (
+    calls_max,
+    calls_wanted,
+    describe_goal,
+    diagnose_train,
+    goals_digest,
+    measure_goals,
+)
+from regauge.refine.runs import RESUMABLE_STOPS, SCHEMA_VERSION, read_verified
 from regauge.wording import cut, plural, printable
 
 if TYPE_CHECKING:
@@ -152,10 +159,15 @@ def roll_back(run: Run, path: Path) -> list[Path]:
     """Restore the replaced files of a run, unless a released version was committed."""
     applied = run.directory / "applied.sha256"
     if not applied.is_file():
-        raise UsageError(f"run {run.id} was not applied, so there is nothing to roll back")
+        is_done = run.facts()["status"] == "rolled-back"
+        text = "is rolled back already" if is_done else "was not applied"
+        raise UsageError(f"run {run.id} {text}, so there is nothing to roll back")
     now = path.read_bytes()
     if _sha(now) != applied.read_text().strip():
-        fix = f"see what it was: {run.before}"
+        if now == run.before.read_bytes():
+            message = f"{path} is again what it was before run {run.id}"
+            raise UsageError(f"{message}, so there is nothing to roll back")
+        fix = f"remove its edits by hand: regauge refine diff {run.id}; the old file: {run.before}"
         raise UsageError(f"{path} changed since run {run.id} was applied", fix=fix)
     lock = lock_of(path)
     prompt = parse_prompt(now.decode(), path=path)
@@ -239,9 +251,6 @@ def uncommitted_files(path: Path) -> list[Path]:
     return find_changed_files([path.resolve(), lock_of(path).path.resolve()])
 
 
-SCHEMA_VERSION = 1
-
-
 def result_of(
     run: str,
     subject: Subject,
@@ -250,8 +259,13 @@ def result_of(
     events: Sequence[TrailEvent],
     revision: Revision | None,
     replayed_calls: int = 0,
+    command: str = "",
 ) -> dict[str, Any]:
-    """The document of a run that has stopped."""
+    """The document of a run that has stopped.
+
+    Args:
+        command: The command that began it; empty for the shortest one.
+    """
     stop = state.stop
     assert stop is not None, "a run that continues has no result"
     began: Mapping[str, Any] = events[0].body
@@ -262,16 +276,22 @@ def result_of(
     ]
     has_revision = revision is not None
     texts = (state.config.base, *(accepted.text for accepted in state.accepted))
-    new_attempts = state.memory.attempts[len(began.get("memory", [])) :]
+    earlier = len(began.get("memory", []))
+    new_attempts = state.memory.attempts[earlier:]
     untested = state.stopped_phase == "confirm" and state.look_number == 1
 
+    # Attempts of earlier runs, for which an edit was refused in this one.
+    refusing = {decision.get("numbers", {}).get("attempt") for decision in decisions}
     rejected: list[dict[str, Any]] = []
-    for facts in (asdict(entry) for entry in new_attempts if entry.result != "accepted"):
-        facts["added"], facts["removed"] = facts.pop("added_text"), facts.pop("removed_text")
-        rejected.append(facts)
+    for number, entry in enumerate(state.memory.attempts):
+        if number in refusing if number < earlier else entry.result != "accepted":
+            facts = {**asdict(entry), "earlier": number < earlier}
+            facts["added"], facts["removed"] = facts.pop("added_text"), facts.pop("removed_text")
+            rejected.append(facts)
 
     def texts_of(event: str) -> list[str]:
-        return [decision["text"] for decision in decisions if decision["event"] == event]
+        texts = (decision["text"] for decision in decisions if decision["event"] == event)
+        return [*dict.fromkeys(texts)]
 
     def attempt_facts(mode: FailureMode, attempts: Iterable[Attempt]) -> dict[str, Any]:
         """The number of edits tried for a failure mode, and whether any did better."""
@@ -283,7 +303,13 @@ def result_of(
             "moved": any(t.result != "screened-out" for t in mode_attempts),
         }
 
-    remaining_modes = _still_failing(state) if has_revision else state.open_modes
+    failures = next(iter(texts_of("diagnosed")), "")
+    if has_revision:
+        remaining_modes = _still_failing(state)
+    else:
+        closed = {*state.spared_modes, *(mode for mode, _ in state.questions)}
+        modes = diagnose_train(state, state.config.tolerated).modes if failures else ()
+        remaining_modes = [mode for mode in modes if mode not in closed]
     return {
         "schema_version": SCHEMA_VERSION,
         "run": run,
@@ -293,7 +319,8 @@ def result_of(
         "models": began.get("models", []),
         "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
         "stop": asdict(stop),
-        "found": next(iter(texts_of("diagnosed")), ""),
+        "next": next_step(run, command or f"regauge refine {subject.prompt.name}", state),
+        "found": failures,
         "cases": {"train": len(state.config.train), "holdout": len(state.config.holdout)},
         "holdout_looks": {
             "before": len(state.config.holdout_looks_before),
@@ -315,7 +342,7 @@ def result_of(
         "people": _people(subject, state.config),
         "warnings": began.get("warnings", []),
         "preflight": texts_of("preflight"),
-        "unverified": _unverified(run, state),
+        "unverified": _unverified(state),
         "open": [
             {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_modes
         ],
@@ -454,14 +481,45 @@ def _people(subject: Subject, config: LoopConfig) -> dict[str, Any] | None:
     return {"feedback": config.feedback, "said": evidence}
 
 
-def _unverified(run: str, state: LoopState) -> dict[str, Any] | None:
-    """The remaining work of a run that was out of calls, and the command to continue."""
+def next_step(run: str, command: str, state: LoopState) -> str:
+    """The next command for the user, or what else to do; empty for nothing.
+
+    Args:
+        command: The command that begins the run.
+    """
+    stop, config = state.stop, state.config
+    assert stop is not None, "a run that continues has no next step"
+    limits = config.policy.limits
+    if stop.proposal:
+        return f"regauge refine apply {run}"
+    if stop.reason in RESUMABLE_STOPS:
+        calls = f" --budget-calls {calls_wanted(state)}" if stop.reason == "calls" else ""
+        return f"regauge refine resume {run}{calls}"
+    by_model = f"{command} --proposers {','.join((*config.proposers, 'model'))}"
+    has_no_model = not config.critics and not config.removals
+    steps: dict[str, str] = {
+        "unmeasured": command,
+        "candidates": command,
+        "cycles": f"{command} --max-cycles {2 * limits.cycles}",
+        "model-calls": f"{command} --budget-refiner-calls {2 * max(1, limits.model_calls)}",
+        "unreadable": f"{command} --refiner-model PROVIDER:MODEL" * ("fix:" not in stop.text),
+        "underpowered": "add golden cases that exercise the check, or make it steadier",
+        "holdout-looks": "reshuffle the split with a new `split_salt` in [tool.regauge], or hold"
+        " others out with `split: holdout`",
+        "no-new-edit": by_model * has_no_model,
+        "no-acceptable-edit": by_model * has_no_model,
+        "nothing-to-refine": f"{command} --fix-flaky" * bool(state.flaky and not config.fix_flaky),
+    }
+    return steps.get(stop.reason, "")
+
+
+def _unverified(state: LoopState) -> dict[str, Any] | None:
+    """The remaining work of a run that was out of calls."""
     if state.stop is None or state.stop.reason != "calls":
         return None
     calls = calls_wanted(state)
     return {
         "calls": calls,
-        "command": f"regauge refine resume {run} --budget-calls {calls}",
         "edits": [
             {
                 "check": edit.mode.check,
@@ -570,7 +628,14 @@ def headline(result: Mapping[str, Any]) -> str:
     if stop["reason"] == "unreadable":
         return f"{name}: nothing could be proposed ({stop['text']})"
     if revision is None:
-        return f"{name}: no change proposed ({stop['reason']}: {stop['text']})"
+        earlier = sum(bool(edit.get("earlier")) for edit in result["rejected"])
+        text = stop["text"]
+        if earlier:
+            text += f"; {plural(earlier, 'edit')} of earlier runs not tried again"
+        if stop["reason"] in {"unmeasured", "interrupted"}:
+            return f"{name}: {stop['reason']} ({text})"
+        title = "interrupted" if stop["reason"] in RESUMABLE_STOPS else "no change proposed"
+        return f"{name}: {title} ({stop['reason']}: {text})"
     lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
     version = f" as {revision['version']}" if revision["version"] else ""
     return f"{name}: a revision is proposed{version} ({lines}; {result['spent']['calls']} calls)"
@@ -592,7 +657,7 @@ def evidence_lines(result: Mapping[str, Any]) -> list[str]:
     if suite is not None:
         lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
     progress = [(goal["name"], goal["after"] or goal["before"]) for goal in goals["reached"]]
-    return [*lines, *(f"goal {name}: {_format_goal(goal)}" for name, goal in progress)]
+    return [*lines, *(f"goal {name}: {describe_goal(goal)}" for name, goal in progress)]
 
 
 def markdown_of(result: Mapping[str, Any]) -> str:
@@ -608,7 +673,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         "fenced": code_block,
         "plural": plural,
         "percent": format_share,
-        "goal_status": _format_goal,
+        "goal_status": lambda progress: plain(describe_goal(progress)),
         "compared": _compare,
         "words": _words_of,
     }
@@ -638,12 +703,7 @@ def _words_of(entry: Mapping[str, Any]) -> str:
     added_text, removed_text = (
         code(cut(" ".join(str(entry.get(key, "")).split()), _CHARS)) for key in ("added", "removed")
     )
+    if not added_text:
+        return f" (without `{removed_text}`)" if removed_text else ""
     instead = f" instead of `{removed_text}`" if removed_text else ""
-    return f" (`{added_text}`{instead})" if added_text else ""
-
-
-def _format_goal(goal: Mapping[str, Any]) -> str:
-    counts = f"passed {goal['passed']} of {goal['trials']}"
-    low, high = (f"{100 * goal[bound]:.1f}" for bound in ("low", "high"))
-    untested = f", {goal['untested']} cases without trials" if goal["untested"] else ""
-    return plain(f"{goal['status']}: {counts}, {low} to {high} %{untested}")
+    return f" (`{added_text}`{instead})"

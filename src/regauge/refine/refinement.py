@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,11 +46,13 @@ from regauge.refine.runs import (
     TrailFile,
     load_memory,
     memory_key,
+    now,
     read_trail,
     read_verified,
     replay_trail,
     save_memory,
     seal,
+    status_of,
     truncate_trail,
 )
 from regauge.refine.subject import (
@@ -438,6 +441,15 @@ def changed_inputs(began: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
     return [k for k in changed if k != "goals" and not (k == "criteria" and is_same_policy)]
 
 
+def _command(facts: Mapping[str, Any]) -> str:
+    """The command that began a run, with its options; empty for another one."""
+    words = [str(word) for word in facts.get("command", ())]
+    if words[:2] != ["regauge", "refine"]:
+        return ""
+    # Without calls, no run measures a new edit.
+    return shlex.join(words + ["--record=missing"] * ("--record=none" in facts["words"]))
+
+
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"
 
 
@@ -644,14 +656,13 @@ class Refinement:
             )
         return replay_trail(begin(self.config, self.memory), events, run.trail)
 
-    def finish(self, run: Run, state: LoopState, *, date: str) -> dict[str, JSON]:
-        """Write the result of a run: document, rationale, and the proposed file."""
+    def finish(self, run: Run, state: LoopState) -> dict[str, JSON]:
+        """Write the result of a run: document, rationale, the proposed file, and the status."""
         replayed_calls = int(run.facts().get("replayed", 0)) + self.replayed_calls
-        run.note(replayed=replayed_calls)
-        subject, stop = self.subject, state.stop
+        subject, stop, finished = self.subject, state.stop, now()
         revision = None
         if stop is not None and stop.proposal:
-            revision = build_revision(subject, state.text, state.accepted, date=date)
+            revision = build_revision(subject, state.text, state.accepted, date=finished[:10])
             write_whole(run.revision, revision.text.encode())
             if revision.lock:
                 write_whole(run.directory / "prompts.lock", revision.lock.encode())
@@ -663,6 +674,7 @@ class Refinement:
             events=events,
             revision=revision,
             replayed_calls=replayed_calls,
+            command=_command(run.facts()),
         )
         if revision is not None:
             write_whole(run.diff, result["revision"]["diff"].encode())
@@ -670,6 +682,8 @@ class Refinement:
         write_whole(run.markdown, markdown_of(result).encode())
         seal(run)
         save_memory(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
+        facts = {"status": status_of(state), "stop": result["stop"]["reason"]}
+        run.note(**facts, next=result["next"], replayed=replayed_calls, finished=finished)
         return result
 
     def _about(self) -> dict[str, JSON]:

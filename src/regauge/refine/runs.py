@@ -243,10 +243,11 @@ def _event(line: bytes, path: Path, number: int) -> TrailEvent:
 
 
 RunStatus = Literal[
-    "running", "interrupted", "no-change", "not-verified", "proposed", "applied", "rolled-back"
-]
+    "running", "interrupted", "unmeasured", "no-change", "not-verified", "proposed", "applied",
+    "rolled-back",
+]  # fmt: skip
 
-RESUMABLE_STOPS = frozenset({"interrupted", "provider-outage", "no-key", "usd"})
+RESUMABLE_STOPS = frozenset({"interrupted", "provider-outage", "no-key", "usd", "tokens", "calls"})
 """Reasons to stop after which a run can continue."""
 
 # Each new edit is compared with all of them; older ones are of earlier texts.
@@ -433,22 +434,20 @@ def save_memory(project: Project, prompt: str, key: str, memory: Memory) -> None
     write_whole(_memory_path(project, prompt), text.encode())
 
 
-def save_status(run: Run, state: LoopState) -> None:
-    """Write the final status of a run into `run.json`."""
-    stop = state.stop
-    if stop is None:
-        return
-    status: RunStatus = "no-change"
-    if stop.proposal:
-        status = "proposed"
-    elif stop.reason in RESUMABLE_STOPS:
-        status = "interrupted"
-    elif stop.reason == "calls" and state.accepted:
-        status = "not-verified"
-    run.note(status=status, stop=stop.reason, finished=now())
+def status_of(state: LoopState) -> RunStatus:
+    """The status of a run that has stopped."""
+    assert state.stop is not None, "a run that continues has no final status"
+    if state.stop.proposal:
+        return "proposed"
+    reason = state.stop.reason
+    if reason == "calls" and state.accepted_edits:
+        return "not-verified"
+    if reason in RESUMABLE_STOPS:
+        return "interrupted"
+    return "unmeasured" if reason == "unmeasured" else "no-change"
 
 
-def reject_edits(project: Project, run: Run, changes: Sequence[int]) -> None:
+def reject_edits(project: Project, run: Run, changes: Sequence[int], *, reason: str = "") -> None:
     """Reject changes of a run for later runs, by their numbers from 0."""
     result: Any = read_json(run.read_view(run.result))
     entries = _read_attempts(
@@ -456,7 +455,8 @@ def reject_edits(project: Project, run: Run, changes: Sequence[int]) -> None:
         run.result,
         fix=f"regauge refine {run.prompt}",
     )
-    refused = tuple(replace(entry, result="rejected-by-person") for entry in entries)
+    reason = reason or f"a user rejected it in run {run.id}"
+    refused = tuple(replace(entry, result="rejected-by-person", detail=reason) for entry in entries)
     save_memory(project, run.prompt, memory_key(read_trail(run.trail)[0].body), Memory(refused))
 
 

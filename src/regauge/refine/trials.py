@@ -623,7 +623,7 @@ def _words(outcome: GateOutcome) -> tuple[str, ...]:
     changes = [
         f"{case.case}: passed {case.candidate} new trials, {case.before} before ({case.status})"
         for case in outcome.cases
-        if case.status in {"broken", "undecided", "drifted"}
+        if case.status in {"broken", "undecided", "drifted", "unmeasured"}
     ]
     suites = [f"all cases together: {suite.status}" for suite in outcome.suites]
     return tuple(
@@ -676,7 +676,9 @@ class EvalWorkbench:
         await self._check_targets(requests, results)
         self.replayed_calls += sum(map(count_replayed, results))
         return TrialResults(
-            outcomes=tuple(outcomes), spending=sum(map(trial_spending, results), Spending())
+            outcomes=tuple(outcomes),
+            spending=sum(map(trial_spending, results), Spending()),
+            problem=str(failed[0]) if failed else "",
         )
 
     def close(self) -> None:
@@ -813,7 +815,10 @@ class EvalWorkbench:
 
 def _interrupted(error: Exception, text: str) -> Interrupted:
     if isinstance(error, BudgetError):
-        return Interrupted(reason="calls" if error.limit == "calls" else "usd", text=text)
-    if isinstance(error, ProviderError) and error.kind == "authentication":
-        return Interrupted(reason="no-key", text=text)
-    return Interrupted(reason="provider-outage", text=text)
+        return Interrupted(reason=error.limit, text=text)
+    # A judge's error has that of its provider as its cause.
+    cause = error if isinstance(error, ProviderError) else error.__cause__
+    if not isinstance(cause, ProviderError):
+        return Interrupted(reason="unmeasured", text=text)
+    is_key = cause.kind == "authentication"
+    return Interrupted(reason="no-key" if is_key else "provider-outage", text=text)

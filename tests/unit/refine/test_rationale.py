@@ -57,14 +57,18 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
     assert "changed it" not in said(tried=0, moved=False)
 
 
-def test_a_run_without_calls_left_names_the_command_that_continues_it():
-    left: dict[str, Any] = {
-        "calls": 40,
-        "command": "regauge refine resume r --budget-calls 40",
-        "edits": [],
-    }
-    said = markdown_of({**NOTHING, "unverified": left})
-    assert "more calls continue it: `regauge refine resume r --budget-calls 40`" in said
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            "regauge refine resume r --budget-calls 40",
+            "`regauge refine resume r --budget-calls 40`",
+        ),
+        ("add golden cases", "add golden cases"),
+    ],
+)
+def test_a_run_without_a_proposal_ends_with_the_next_step(step: str, said: str):
+    assert markdown_of({**NOTHING, "next": step}).endswith(f"Run `r`.\n\nNext: {said}\n")
 
 
 def test_only_what_was_touched_is_named_as_changed():
@@ -170,11 +174,13 @@ def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_
         "added": "- A.",
         "removed": "",
     }
-    said = markdown_of({**NOTHING, "flaky": flaky, "rejected": [one, {**one, "removed": "- B."}]})
+    rejected = [one, {**one, "removed": "- B."}, {**one, "added": "", "removed": "- C."}]
+    said = markdown_of({**NOTHING, "flaky": flaky, "rejected": rejected})
     assert "## Flaky, and worked on\n\n- `json` failed" in said
     assert "## Flaky, and left alone\n\n- `utc` failed" in said
     assert "no gain (`- A.`)\n" in said
     assert "no gain (`- A.` instead of `- B.`)" in said
+    assert "no gain (without `- C.`)" in said
 
 
 @pytest.mark.parametrize(

@@ -72,15 +72,15 @@ def candidates_of(
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     has_guarded = False
     for shape, (edit, after) in pool.items():
-        refusal = state.memory.refuses(state.mode.key, state.text, after)
-        objection = refusal or state.config.guard.objection(edit, state.text, after)
+        refusal = state.memory.refusal(state.mode.key, state.text, after)
+        objection = refusal.reason or state.config.guard.objection(edit, state.text, after)
         if objection:
-            state = refuse(state, edit, objection)
+            state = refuse(state, edit, objection, refusal.attempt)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
             once = not any(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
-            if not refusal and once:
+            if not refusal.reason and once:
                 candidate = Candidate(edit=edit, text=after)
                 has_guarded, state = True, add_attempt(state, candidate, objection, "guarded")
             continue
@@ -128,9 +128,10 @@ def add_attempt(
     return replace(state, memory=state.memory.with_attempts(entry))
 
 
-def refuse(state: LoopState, edit: Edit, objection: str) -> LoopState:
-    """The state with the note on a rejection by a guard."""
-    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest)
+def refuse(state: LoopState, edit: Edit, objection: str, attempt: int | None = None) -> LoopState:
+    """The state with the note on a rejection by a guard, or for an earlier attempt."""
+    numbers = {} if attempt is None else {"attempt": attempt}
+    return state.note("guarded", f"{edit.strategy}: {objection}", edit.digest, numbers)
 
 
 RESTORE = "restore"

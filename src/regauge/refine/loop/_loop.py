@@ -104,6 +104,7 @@ def advance(state: LoopState, observation: Observation) -> LoopState:
 
 def _count(state: LoopState, observation: TrialResults) -> LoopState:
     """Add trials to the tallies of a state, by phase."""
+    state = replace(state, problem=observation.problem or state.problem)
     if state.phase == "fresh" or (state.phase == "settle" and state.accepted):
         return replace(state, fresh=state.fresh.with_outcomes(observation.outcomes))
     if state.phase in {"confirm", "unsteady"}:

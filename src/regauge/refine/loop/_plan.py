@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regauge.digests import digest_of
 from regauge.gate import NO_TRIALS, Count
@@ -411,9 +411,7 @@ class GoalProgress:
     status: GoalStatus
 
     def __str__(self) -> str:
-        bounds = f"{100 * self.low:.1f} to {100 * self.high:.1f} %"
-        untested = f", {self.untested} cases without trials" if self.untested else ""
-        return f"{self.goal.name}: {self.status} (passed {self.count}, {bounds}{untested})"
+        return f"{self.goal.name}: {describe_goal(self.to_json())}"
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, without the goal."""
@@ -421,6 +419,15 @@ class GoalProgress:
         del facts["goal"], facts["count"]
         bounds = {"low": round(self.low, 4), "high": round(self.high, 4)}
         return {**asdict(self.count), **facts, **bounds}
+
+
+def describe_goal(progress: Mapping[str, Any]) -> str:
+    """The status and the counts of a goal, from the document of its progress."""
+    low, high = (f"{100 * progress[bound]:.1f}" for bound in ("low", "high"))
+    untested = progress["untested"]
+    rest = f", {plural(untested, 'case')} without trials" if untested else ""
+    counts = f"passed {progress['passed']} of {progress['trials']}"
+    return f"{progress['status']} ({counts}, {low} to {high} %{rest})"
 
 
 def measure_goal(

@@ -89,11 +89,11 @@ def unreadable(state: LoopState) -> str:
 
 def after_baseline(state: LoopState) -> LoopState:
     """Run unclear cases again; then diagnose."""
-    base = state.config.base
-    missing = [case for case in state.config.train if not state.tally.trials(base.digest, case)]
+    base, train = state.config.base, state.config.train
+    missing = [case for case in train if not state.tally.trials(base.digest, case)]
     if missing:
-        cases = f"{len(missing)} of {len(state.config.train)} training cases have no trial"
-        return stop(state, "provider-outage", f"{cases}, such as {missing[0]}")
+        text = f"{len(missing)} of {len(train)} training cases have no trial, such as {missing[0]}"
+        return stop(state, "unmeasured", f"{text}: {state.problem}" if state.problem else text)
     next_state = replace(state, look_number=state.look_number + 1)
     if unclear_cases(next_state):
         return next_state
@@ -377,9 +377,9 @@ def _rank(state: LoopState) -> LoopState:
             state = add_attempt(state, candidate, result="screened-out")
     if best and best[0].release:
         # The least part of a release that helps; a user may have rejected it.
-        refused = state.memory.refuses(state.mode.key, state.text, best[0].text)
-        if refused:
-            state, best = refuse(state, best[0].edit, refused), []
+        refusal = state.memory.refusal(state.mode.key, state.text, best[0].text)
+        if refusal.reason:
+            state, best = refuse(state, best[0].edit, refusal.reason, refusal.attempt), []
     if not best:
         return next_proposer(state)
     state = replace(state, better_release=best[0].release or state.better_release)

@@ -47,11 +47,13 @@ StopReason = Literal[
     "calls",
     "model-calls",
     "usd",
+    "tokens",
     "holdout-looks",  # too many decisions on the same held-out cases
     "underpowered",  # no edit could be confirmed with these cases and this noise
     "unreadable",  # no response of the refiner model could be read
     "provider-outage",
     "no-key",  # a provider has no key, or rejects it
+    "unmeasured",  # trials, or the gate, without a completion or verdict
     "interrupted",
 ]
 
@@ -256,10 +258,15 @@ Action: TypeAlias = Trials | CallProposer | RunGate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResults:
-    """The results of trials; unmeasured ones are left out."""
+    """The results of trials; unmeasured ones are left out.
+
+    Attributes:
+        problem: Why one is unmeasured; empty if none is.
+    """
 
     outcomes: tuple[Outcome, ...]
     spending: Spending
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,9 +315,11 @@ class RevisionDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """The end of all calls: the user stopped the run, or a provider is down."""
+    """The end of all calls: the user stopped the run, or trials cannot be measured."""
 
-    reason: Literal["interrupted", "provider-outage", "no-key", "calls", "usd"]
+    reason: Literal[
+        "interrupted", "provider-outage", "no-key", "calls", "usd", "tokens", "unmeasured"
+    ]
     text: str = ""
 
 
@@ -388,6 +397,7 @@ class LoopState:
         tally: Trials that may select edits.
         fresh: Independent trials: the evidence of the last verification.
         paired: Trials of a test that selected neither its cases nor its edit.
+        problem: Why a trial was unmeasured; empty if none was.
         steadied: The flaky checks that ran again, by the keys of their failure modes.
         open_modes: The remaining failure modes of this cycle; the first is the current one.
         proposer_index: The number of the current proposer.
@@ -414,6 +424,7 @@ class LoopState:
     tally: Tally = field(default_factory=Tally)
     fresh: Tally = field(default_factory=Tally)
     paired: Tally = field(default_factory=Tally)
+    problem: str = ""
     steadied: frozenset[str] = frozenset()
     memory: Memory = field(default_factory=Memory)
     spending: Spending = field(default_factory=Spending)

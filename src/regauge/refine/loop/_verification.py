@@ -174,7 +174,7 @@ def after_suite(state: LoopState, observation: RevisionDecision) -> LoopState:
         case "undecided" if observation.short:
             return after_limit(state, "calls")
         case "unmeasured":
-            return stop(state, "provider-outage", "the gate could not measure the revision")
+            return stop(state, "unmeasured", f"the gate could not measure the revision: {text}")
         case "reject" | "undecided":
             reason = observation.reasons[0] if observation.reasons else observation.decision
             is_refused = observation.decision == "reject"

@@ -29,7 +29,14 @@ from regauge.refine.edits import (
     with_rule,
 )
 from regauge.refine.proposers._protocol import Example, Ideas
-from regauge.statements import content_words, is_negated, parse, replace, tokens
+from regauge.statements import (
+    content_words,
+    guess_language,
+    is_negated,
+    parse,
+    replace,
+    tokens,
+)
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -52,6 +59,7 @@ _HOMES_MAX = 3
 # and at least this many are shared.
 _VALUES_MAX, _SHARED_MIN, _SAME = 2, 3, 0.6
 _ENDS = frozenset(".。!")
+_MANY_WORDS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +79,10 @@ class RuleProposer(_WithoutModel):
     name: str = "rules"
 
     async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
-        """The edits of `propose_by_rules`."""
+        """The edits of `propose_by_rules`; a rule in another language is refused."""
         del call_model
-        return Ideas(edits=propose_by_rules(problem.text, problem.mode, problem.checks))
+        edits = propose_by_rules(problem.text, problem.mode, problem.checks)
+        return Ideas(edits=edits, refused=_foreign_rule(problem))
 
 
 def propose_by_rules(
@@ -82,18 +91,41 @@ def propose_by_rules(
     """Edits that add the advice of a check.
 
     In this order: correct a number ("about 80 words" becomes "at most 80 words"); add the advice to
-    the section it belongs to.
+    the section it belongs to, unless it is in another language than the prompt.
     """
     check = checks.get(mode.check)
     advice = check.advice.strip() if check else ""
     if not advice or find_rule(text, advice):
         return ()
     reworded = [*_same_sentence(text, advice), *_reword(text, advice)][:_REPLACED_MAX]
-    additions = [("add-rule", variant) for variant in _add_rule(text, advice)]
+    additions: list[tuple[str, PromptText]] = []
+    if not _is_foreign(text, advice):
+        additions = [("add-rule", variant) for variant in _add_rule(text, advice)]
     reason = f"{mode.check} failed {mode.failures} of {mode.trials} trials"
     return tuple(
         rule_edit(text, variant, strategy, reason) for strategy, variant in (*reworded, *additions)
     )
+
+
+def _is_foreign(text: PromptText, advice: str) -> bool:
+    """Return whether advice is in another language than the statements of a prompt."""
+    statements = "\n".join(tree.text_of(node) for tree in text.trees for node in tree.statements)
+    language, other = guess_language(statements), guess_language(advice)
+    # The language of a few words is unknown; that of many is none that is known here.
+    return (
+        bool(other)
+        and language != other
+        and bool(language or len(statements.split()) >= _MANY_WORDS)
+    )
+
+
+def _foreign_rule(problem: Problem) -> tuple[str, ...]:
+    """The reason why the rule of a check is not proposed; empty for another reason."""
+    advice = problem.check.advice.strip()
+    if not advice or find_rule(problem.text, advice) or not _is_foreign(problem.text, advice):
+        return ()
+    text = f"the rule of {problem.mode.check} is not in the language of the prompt"
+    return (f"{text}; the proposer `model` can write it there: {advice}",)
 
 
 def _same_sentence(text: PromptText, advice: str) -> list[tuple[str, PromptText]]:

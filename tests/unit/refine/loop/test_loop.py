@@ -106,6 +106,7 @@ ENDINGS = {
         critics=frozenset({"model"}),
     ),
     "usd": lambda: world(without("json"), limited(usd=0.1), usd=0.01, propose=fluff),
+    "tokens": lambda: world(without("json"), told={2: Interrupted(reason="tokens", text="20000")}),
     "holdout-looks": lambda: world(without("json"), holdout_looks_before=LOOKED),
     "underpowered": lambda: world(
         without("json"), RefinePolicy(test=replace(RefinePolicy().test, alpha=1e-60))
@@ -114,6 +115,9 @@ ENDINGS = {
         without("json"), told={2: Interrupted(reason="provider-outage", text="503")}
     ),
     "no-key": lambda: world(without("json"), told={2: Interrupted(reason="no-key", text="401")}),
+    "unmeasured": lambda: world(
+        without("json"), told={2: Interrupted(reason="unmeasured", text="no verdict")}
+    ),
     "interrupted": lambda: world(without("json"), told={2: Interrupted(reason="interrupted")}),
     "unreadable": lambda: world(
         without("json"),
@@ -410,12 +414,13 @@ def test_advance_changes_no_state_in_place():
 
 def test_cases_that_could_not_be_measured_are_no_failures():
     here = world(HEALTHY)
-    told = TrialResults(outcomes=(), spending=Spending(calls=16))
+    told = TrialResults(outcomes=(), spending=Spending(calls=16), problem="no verdict")
 
     state = advance(begin(here.config), told)
 
-    assert state.stop.reason == "provider-outage"
-    assert "8 of 8 training cases have no trial" in state.stop.text
+    assert state.stop.reason == "unmeasured"
+    cases = "8 of 8 training cases have no trial, such as train-0: no verdict"
+    assert state.stop.text == cases
 
 
 def test_the_error_rate_of_all_tested_edits_sums_to_alpha():
