@@ -218,7 +218,7 @@ def compare_with_base(
     )
     base_eval = None
     if prompt is not None:
-        model = suite.model
+        model = suite.model if target is None else target.model
         if target is None:
             model = base_model or _base_model(
                 suite, prompt, base_commit, across_models=across_models
@@ -365,7 +365,9 @@ def _subject_of_base(
     head, head_target = suite.prompt, suite.target
     if head_target is not None:
         target = read_or_note(
-            lambda: target_of_base(head_target, base_commit), base_commit, unreadable
+            lambda: target_of_base(head_target, base_commit, eval_name=head.name),
+            base_commit,
+            unreadable,
         )
         prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
