@@ -227,7 +227,9 @@ def decide(
     unavailable = _unavailable_bases(run)
     notes += [f"the base of {name}: {reason}" for name, reason in unavailable.items()]
     notes += session.progress.notes
-    notes += _edited_case_notes(comparison, outcome)
+    for caveat, note in _edited_case_notes(comparison, outcome):
+        comparison = replace(comparison, caveats=(*comparison.caveats, caveat))
+        notes.append(note)
     notes += _advisory_notes(run.trials)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
@@ -357,8 +359,8 @@ def _replaced_notes(
             yield f"recordings of {name}: {replaced}"
 
 
-def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
-    """Notes on edited cases that the base fails and passed before the edit."""
+def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[tuple[str, str]]:
+    """Caveats and notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
     for suite in comparison.suites:
         if (baseline := suite.baseline) is None:
@@ -374,10 +376,11 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
         ]
         if names:
             fail = "edited case fails" if len(names) == 1 else "edited cases fail"
-            yield (
+            note = (
                 f"{len(names)} {fail} on the base, which passed before the edit, so nothing shows"
                 f" whether the prompt broke them: {', '.join(names)}"
             )
+            yield f"{len(names)} {fail} on the base since the edit", note
 
 
 def _advisory_notes(
