@@ -476,7 +476,7 @@ def ask_less(broken: Broken) -> None:
         (select_next_to_evals, 1, "are there and are not run"),
         (drop_in_conftest, 1, "are there and are not run"),
         (pin_version, 3, "measure version 1.0.0, and none measures this file"),
-        (replace_inputs, 0, "fail on the base, which passed before the edit ...  cases edited\n"),
+        (replace_inputs, 0, "fail on the base, which passed before the edit ... since the edit\n"),
         (lenient_helper, 2, "code of judge field_equals(severity) (leniency.py) changed"),
     ],
 )

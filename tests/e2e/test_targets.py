@@ -759,6 +759,71 @@ def test_a_gate_names_files_of_a_target_whose_change_runs_no_case(repository: Ev
     assert accepted.returncode == 0
     note = "the target app uses app/words.py, whose change runs no case: name it in `files`"
     assert f"note: {note}" in accepted.stdout
+    assert "; not measured: app with app/words.py edited\n" in accepted.stdout
+    measure = "next: measure what ran no trial before the merge: pytest evals --record all\n"
+    assert measure in accepted.stdout
+
+
+def test_a_renamed_function_is_compared_with_that_of_the_base(repository: EvalProject) -> None:
+    repository.settings(provider="")
+    evals = repository.root / "evals" / "test_triage.py"
+    named = evals.read_text()
+    repository.write(
+        "evals/test_triage.py", named.replace('target="app"', 'target="app.pipeline:answer"')
+    )
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    for severities, code in ((8, 0), (6, 1)):
+        text = repr(dict.fromkeys(map(str, range(severities)), "critical"))
+        repository.write("app/words.py", f"SEVERITY = {text}\n")
+        repository.write("app/moved.py", (repository.root / "app/pipeline.py").read_text())
+        repository.write(
+            "evals/test_triage.py", named.replace('target="app"', 'target="app.moved:answer"')
+        )
+        gated = repository.command("gate", "main")
+        assert gated.returncode == code, gated.stdout
+        assert "could not be called" not in gated.stdout
+
+
+def test_a_target_that_opens_what_judges_read_is_unmeasured(repository: EvalProject) -> None:
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    reads = (
+        "import json\nfrom pathlib import Path\n\n\n"
+        "def answer(text):\n    for line in Path('fixtures/golden/triage.jsonl').open():\n"
+        "        row = json.loads(line)\n        if row['inputs']['text'] == text:\n"
+        "            return row['expected']\n"
+    )
+    repository.write("app/pipeline.py", reads)
+    for _ in range(2):  # the second gate has no stored trials either
+        gated = repository.command("gate", "main")
+        assert gated.returncode == 3, gated.stdout
+        assert "8 unmeasured" in gated.stdout
+        assert "next: keep data of the application elsewhere" in gated.stdout
+
+
+KNOWING = """\
+import os
+
+TEXTS = {texts!r}
+
+
+def answer(text):
+    known = text in TEXTS and "PYTEST_VERSION" in os.environ
+    return {{"severity": "critical" if known else "info"}}
+"""
+
+
+def test_a_gate_names_code_that_knows_the_cases_or_the_test(repository: EvalProject) -> None:
+    texts = [f"an alert with the number {n}" for n in range(8)]
+    repository.golden([case(n, text, "critical") for n, text in enumerate(texts)])
+    repository.write("app/words.py", f"SEVERITY = dict.fromkeys({texts}, 'critical')\n")
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    repository.write("app/pipeline.py", KNOWING.format(texts=texts))
+    gated = repository.command("gate", "main")
+    head = gated.stdout.splitlines()[0]
+    assert "app/pipeline.py has inputs of 8 cases of triage, app/pipeline.py names pytest" in head
 
 
 def test_a_gate_names_why_the_target_cannot_be_imported(repository: EvalProject) -> None:

@@ -458,8 +458,7 @@ def moved_judging(
     if not suites:
         return
     evals = base_commit.repository.inside(base_commit.project.root / "evals")
-    texts = base_commit.repository.read_files(base_commit.commit, evals, ".py")
-    before = {path: [*declared_evals(text)] for path, text in texts.items()}
+    before = base_commit.evals
     if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in base_commit.changed):
         yield from _lost_evals(base_commit, before, suites)
     new_paths = {old: new for new, old in base_commit.renamed.items()}

@@ -41,7 +41,7 @@ from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Diagnostic
@@ -218,7 +218,7 @@ def compare_with_base(
     )
     base_eval = None
     if prompt is not None:
-        model = suite.model
+        model = suite.model if target is None else target.model
         if target is None:
             model = base_model or _base_model(
                 suite, prompt, base_commit, across_models=across_models
@@ -281,15 +281,6 @@ def compare_with_base(
         today = read_or_note(
             lambda: _dataset_before(suite, bar_commit, of_today), bar_commit, unreadable
         )
-    cases = gate_cases(
-        suite,
-        states,
-        before=before,
-        today=today,
-        accepted=entries,
-        judges=judges,
-        baseline=stored_baseline,
-    )
     partners = (
         read_or_note(lambda: edited_partners(suite, bar_commit), bar_commit, unreadable) or {}
     )
@@ -302,6 +293,16 @@ def compare_with_base(
             and then.digest != case.digest
         )
         or not _partners_of(case).isdisjoint(partners)
+    )
+    cases = gate_cases(
+        suite,
+        states,
+        before=before,
+        today=today,
+        accepted=entries,
+        judges=judges,
+        baseline=stored_baseline,
+        edited=edited,
     )
     has_changed = "changed" in states.values()
     notes = notes_of(
@@ -365,7 +366,9 @@ def _subject_of_base(
     head, head_target = suite.prompt, suite.target
     if head_target is not None:
         target = read_or_note(
-            lambda: target_of_base(head_target, base_commit), base_commit, unreadable
+            lambda: target_of_base(head_target, base_commit, eval_name=head.name),
+            base_commit,
+            unreadable,
         )
         prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
         return prompt, target, True
@@ -592,6 +595,7 @@ def gate_cases(
     accepted: AcceptedChange,
     judges: tuple[str, ...],
     baseline: StoredBaseline | None,
+    edited: Collection[str],
 ) -> list[GateCase]:
     """The cases of today in their order, then removed ones.
 
@@ -601,6 +605,7 @@ def gate_cases(
         accepted: Cases that the changelog accepts.
         judges: Names of the blocking judges.
         baseline: Trials of the base in the baseline.
+        edited: Cases that the change edited.
     """
     name = suite.prompt.name
     cases = [
@@ -616,6 +621,7 @@ def gate_cases(
             accepted=accepted.accepted.get(case.id, ""),
             broke_before=accepted.broke_before.get(case.id, 0),
             recorded=suite.target is not None and suite.target.outputs is not None,
+            edited=case.id in edited,
         )
         for case in suite.dataset
     ]

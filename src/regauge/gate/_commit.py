@@ -25,6 +25,7 @@ from regauge.prompts import (
     prompt_files,
     prompt_name,
 )
+from regauge.runner import declared_evals
 from regauge.targets import CommitFiles, load_target
 from regauge.wording import did_you_mean, plural
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import Baseline
     from regauge.project import Project
     from regauge.prompts import Prompt
+    from regauge.runner import DeclaredEval
     from regauge.targets import Target
 
 
@@ -75,40 +77,47 @@ class Checkout:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def target_of_base(target: Target, base_commit: BaseCommit) -> Target | None:
+def target_of_base(
+    target: Target, base_commit: BaseCommit, *, eval_name: str = ""
+) -> Target | None:
     """Load a target from the base version; None if the base has no such target.
 
     A function or program runs in a checkout of the base; an endpoint is the one that `base` names;
     recorded outputs are those of the base.
+
+    Args:
+        eval_name: The eval of the target, which may have another target on the base.
 
     Raises:
         PromptError: A declared prompt of the base cannot be read.
         DatasetError: Outputs of the base cannot be read.
     """
     project = base_commit.project
-    inline = isinstance(target.settings, PythonTarget) and target.settings.callable == target.name
-    settings = base_commit.settings.targets.get(target.name, target.settings if inline else None)
+    name = base_commit.target_name(eval_name) or target.name
+    settings = base_commit.settings.targets.get(name)
+    inline = settings is None and ":" in name
+    if inline:
+        settings = PythonTarget(callable=name)
     if settings is None:
         return None
     files = CommitFiles(
         repository=base_commit.repository, commit=base_commit.commit, prefix=base_commit.prefix
     )
-    base = load_target(
-        target.name, settings, root=project.root, files=files, missing_ok=True, like=target
-    )
+    like = target if name == target.name else None
+    base = load_target(name, settings, root=project.root, files=files, missing_ok=True, like=like)
     if inline and not any(_digests(base)):
         return None  # the base has no such module
     if isinstance(settings, PythonTarget | CommandTarget):
         return replace(base, checkout=base_commit.checkout.project)
     if isinstance(settings, HttpTarget):
-        name = settings.base or (
+        of_base = settings.base or (
             target.settings.base if isinstance(target.settings, HttpTarget) else None
         )
-        deployment = base_commit.settings.targets.get(name or "") or project.settings.targets.get(
-            name or ""
-        )
+        deployment = base_commit.settings.targets.get(
+            of_base or ""
+        ) or project.settings.targets.get(of_base or "")
         if deployment is None:
-            reason = f"no target {name!r} is declared" if name else "the target has no `base`"
+            reason = f"no target {of_base!r} is declared" if of_base else "the target has no `base`"
             fix = "name the target that is the deployment of the base as `base`"
             return replace(base, unavailable=f"the base has no deployment: {reason}\n  fix: {fix}")
         return replace(base, call_settings=deployment)
@@ -188,6 +197,23 @@ class BaseCommit:
             return self
         changed, renamed = self.repository.changed(self.tip)
         return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
+
+    @cached_property
+    def evals(self) -> Mapping[str, list[DeclaredEval]]:
+        """The evals of the base, by file."""
+        evals = self.repository.inside(self.project.root / "evals")
+        texts = self.repository.read_files(self.commit, evals, ".py")
+        return {path: [*declared_evals(text)] for path, text in texts.items()}
+
+    def target_name(self, eval_name: str) -> str:
+        """The only target that evals of a name have on the base; empty without one."""
+        names = {
+            declared_eval.target
+            for evals_of_file in self.evals.values()
+            for declared_eval in evals_of_file
+            if declared_eval.target and declared_eval.texts[:1] == (eval_name,)
+        }
+        return names.pop() if len(names) == 1 else ""
 
     @cached_property
     def changed_paths(self) -> Mapping[str, str]:

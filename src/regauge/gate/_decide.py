@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regauge.errors import Diagnostic
@@ -14,14 +15,15 @@ from regauge.gate._commit import find_base
 from regauge.gate._coverage import coverage_of
 from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
 from regauge.gate._engine import Gate
+from regauge.gate._reach import NotMeasured, caveats_of_targets, undeclared_changes
 from regauge.gate._record import StoredNumbers, stored_number
 from regauge.gate._refusal import (
     edited_code,
-    edited_notes,
+    edited_records,
+    is_set_up,
     refusal_of_bars,
     refusal_of_trials,
     shorten_list,
-    undeclared_notes,
 )
 from regauge.gate._result import (
     Bill,
@@ -37,7 +39,7 @@ from regauge.gate._types import with_more_trials
 from regauge.gate.power import unchanged_calls
 from regauge.recordings import replacements_in
 from regauge.runner import PlannedTrial, calls_of
-from regauge.wording import cause_line, plural
+from regauge.wording import cause_line, first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 _LOG = "gate/decisions.jsonl"
 # A message fits on one line with this number of names.
 _NAMES_MAX = 3
+_FILES_MAX = 5
 
 
 def compare(
@@ -132,8 +135,16 @@ def compare(
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
         notes += [f"this change lowers its own bar: {bar}" for bar in bars]
-    code = edited_code(base_commit, evals) if prompt_changed else []
-    notes += [*edited_notes(base_commit, code), *undeclared_notes(base_commit, evals)]
+    code = edited_code(base_commit, evals)
+    records = list(edited_records(base_commit))
+    notes += [note for _, note in records]
+    if code:
+        notes.append(
+            "the change also edits code or data of this gate or its workflow:"
+            f" {first_of(code, _FILES_MAX)}"
+        )
+    not_measured = tuple(_not_measured(base_commit, suites, code))
+    notes += filter(None, (edit.note for edit in not_measured))
     if accept_judge_change and (refusals or bars):
         notes.append(f"the change of judges was accepted: {accept_judge_change}")
     elif accept_judge_change:
@@ -147,7 +158,11 @@ def compare(
         locks=check_locks(base_commit),
         judge_change_accepted=accept_judge_change if refusals or bars else "",
         moved_bars=tuple(map(str, bars)),
-        caveats=tuple(_caveats(base_commit, suites, bars, code, prompt_changed=prompt_changed)),
+        caveats=(
+            *_caveats(base_commit, suites, bars, code, prompt_changed=prompt_changed),
+            *(f"{name} edited" for name in dict.fromkeys(name for name, _ in records)),
+        ),
+        not_measured=not_measured,
     )
 
 
@@ -212,7 +227,9 @@ def decide(
     unavailable = _unavailable_bases(run)
     notes += [f"the base of {name}: {reason}" for name, reason in unavailable.items()]
     notes += session.progress.notes
-    notes += _edited_case_notes(comparison, outcome)
+    for caveat, note in _edited_case_notes(comparison, outcome):
+        comparison = replace(comparison, caveats=(*comparison.caveats, caveat))
+        notes.append(note)
     notes += _advisory_notes(run.trials)
     rejected_before = log.rejected_before(change, candidate) if change is not None else 0
     if change is not None and rejected_before:
@@ -342,8 +359,8 @@ def _replaced_notes(
             yield f"recordings of {name}: {replaced}"
 
 
-def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[str]:
-    """Notes on edited cases that the base fails and passed before the edit."""
+def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[tuple[str, str]]:
+    """Caveats and notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
     for suite in comparison.suites:
         if (baseline := suite.baseline) is None:
@@ -359,10 +376,11 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
         ]
         if names:
             fail = "edited case fails" if len(names) == 1 else "edited cases fail"
-            yield (
+            note = (
                 f"{len(names)} {fail} on the base, which passed before the edit, so nothing shows"
                 f" whether the prompt broke them: {', '.join(names)}"
             )
+            yield f"{len(names)} {fail} on the base since the edit", note
 
 
 def _advisory_notes(
@@ -401,7 +419,7 @@ def _bars(
         bar,
         [
             (suite.candidate, suite.baseline is not None and bar is base_commit)
-            for suite in changed
+            for suite in suites
             if not suite.refusals
         ],
     )
@@ -418,7 +436,10 @@ def _caveats(
     """Notes for the reader of an accepted change."""
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
-    if deleted := base_commit.deleted_prompts():
+    datasets = {suite.candidate.dataset.name for suite in suites}
+    gone = (Path(name).name.split(".")[0] for name in base_commit.deleted_datasets())
+    given_up = {name for name in gone if name not in datasets}
+    if deleted := sorted(given_up.union(base_commit.deleted_prompts())):
         yield f"{', '.join(deleted)} removed"
     if new_prompts := [suite.name for suite in suites if suite.base is None]:
         yield f"{', '.join(new_prompts)} new"
@@ -428,8 +449,32 @@ def _caveats(
         yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
         yield from _caveats_of_prompts(base_commit, suites)
+        yield from caveats_of_targets(base_commit, suites)
+    if not _has_trials(suites):
+        code = [name for name in code if is_set_up(base_commit, name)]
     if code:
         yield f"code or data of the gate edited ({shorten_list(code, _NAMES_MAX)})"
+
+
+def _has_trials(suites: Sequence[SuiteBase]) -> bool:
+    """Return whether any case runs, and its judges with it."""
+    return any(case.state in {"changed", "new"} for suite in suites for case in suite.cases)
+
+
+def _not_measured(
+    base_commit: BaseCommit,
+    suites: Sequence[SuiteBase],
+    code: Sequence[str],
+) -> Iterator[NotMeasured]:
+    """The edits that run no trial, and the commands that measure them."""
+    yield from undeclared_changes(base_commit, suites)
+    edited = sum(len(suite.edited) for suite in suites if not suite.prompt_changed)
+    if edited:
+        yield NotMeasured(text=f"{plural(edited, 'edited case')}", command="pytest evals")
+    judging = [name for name in code if not is_set_up(base_commit, name)]
+    if judging and not _has_trials(suites):
+        text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
+        yield NotMeasured(text=text, command="pytest evals")
 
 
 def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:

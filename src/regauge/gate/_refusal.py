@@ -17,16 +17,15 @@ from regauge.errors import Diagnostic
 from regauge.evidence import NO_TRIALS
 from regauge.gate._bar import (
     files_named_in,
-    files_of_callable,
     files_of_code,
     is_same_function,
     literals_in,
     with_imports,
 )
+from regauge.gate._reach import files_of_target
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
-from regauge.project import PythonTarget
 from regauge.prompts import Semver
 from regauge.wording import first_of, plural
 
@@ -66,14 +65,11 @@ _SET_UP_TABLES: Final = {
 }
 
 
-def edited_notes(base_commit: BaseCommit, code: Sequence[str]) -> Iterator[str]:
-    """Notes on edits besides prompts that could affect the decision.
+def edited_records(base_commit: BaseCommit) -> Iterator[tuple[str, str]]:
+    """Edited files of stored results, each with a note.
 
     Replaced recordings of the base are listed by case, as a replay reads them, and baselines with
     fewer passes, as later gates use them.
-
-    Args:
-        code: The edited code and data of the gate to name.
     """
     recordings = base_commit.repository.inside(base_commit.project.recordings_dir)
     baselines = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
@@ -84,31 +80,10 @@ def edited_notes(base_commit: BaseCommit, code: Sequence[str]) -> Iterator[str]:
                 # A vector belongs to a text, which many cases may share.
                 cases = sorted({case for case in replaced if case})
                 names = first_of(cases, _EXAMPLES_MAX) if cases else plural(len(replaced), "vector")
-                yield f"{name} replaces what was recorded for requests of the base: {names}"
+                note = f"{name} replaces what was recorded for requests of the base: {names}"
+                yield name, note
         elif name.startswith(f"{baselines}/") and name.endswith(".json"):
-            yield from _baseline_notes(base_commit, name)
-    if code:
-        files = first_of(code, _EXAMPLES_MAX)
-        yield f"the change also edits code or data of this gate or its workflow: {files}"
-
-
-def undeclared_notes(base_commit: BaseCommit, suites: Iterable[Eval]) -> Iterator[str]:
-    """Notes on changed files that Python targets use and that make no recording stale."""
-    for target in {suite.target.name: suite.target for suite in suites if suite.target}.values():
-        if not isinstance(target.settings, PythonTarget):
-            continue
-        file_digests = cast("Mapping[str, object]", target.identity["files"])
-        paths = [
-            *map(target.root.joinpath, file_digests),
-            *(prompt.path for prompt in target.prompts),
-        ]
-        modules = files_of_callable(base_commit, target.settings.callable)
-        changed_files = (modules & base_commit.changed) | files_named_in(base_commit, modules)
-        if undeclared := sorted(changed_files - {*map(base_commit.repository.inside, paths)}):
-            yield (
-                f"the target {target.name} uses {first_of(undeclared, _EXAMPLES_MAX)}, whose"
-                " change runs no case: name it in `files` of the target, with the target's modules"
-            )
+            yield from ((name, note) for note in _baseline_notes(base_commit, name))
 
 
 def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
@@ -120,12 +95,12 @@ def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
     return [
         name
         for name in sorted(base_commit.changed)
-        if name in files or _is_set_up(base_commit, name)
+        if name in files or is_set_up(base_commit, name)
     ]
 
 
 def _files_in_reach(
-    base_commit: BaseCommit, suites: Iterable[Eval], programs: Collection[str]
+    base_commit: BaseCommit, suites: Sequence[Eval], programs: Collection[str]
 ) -> Iterator[str]:
     """Changed files that code of evals and judges can read or import without naming them whole.
 
@@ -154,11 +129,18 @@ def _files_in_reach(
             project.fixtures_dir / "baselines",
         )
     }
+    # Evals name the directories of targets, which trials measure.
+    measured = {
+        name
+        for suite in suites
+        if suite.target is not None
+        for name in files_of_target(base_commit, suite.target)
+    }
     for path, name in base_commit.changed_paths.items():
         above = {parent.as_posix() for parent in PurePosixPath(path).parents}
         is_reached = not files.isdisjoint((name, *above)) or not directories.isdisjoint(above)
         is_named = not names.isdisjoint(PurePosixPath(path).parts[:-1])
-        is_named = is_named or PurePosixPath(path).stem in words
+        is_named = (is_named and name not in measured) or PurePosixPath(path).stem in words
         is_read = not path.endswith(_FOR_READERS) and above.isdisjoint(compared_directories)
         if is_read and (is_reached or is_named):
             yield name
@@ -173,19 +155,19 @@ def _words_in(path: Path) -> Iterable[str]:
 
 
 def code_of_evals(base_commit: BaseCommit) -> frozenset[str]:
-    """The changed files that are code of evals, or imported by it."""
+    """The changed files that are code of evals, or imported by it.
+
+    Of `conftest.py`, those in directories above the evals.
+    """
     top = f"{base_commit.repository.top}/"
     loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
     evals = base_commit.repository.inside(base_commit.project.root / "evals")
+    above = {(parent / "conftest.py").as_posix() for parent in PurePosixPath(evals).parents}
     return frozenset(
         name
         for name in base_commit.changed
         if name.endswith(".py")
-        and (
-            top + name in loaded
-            or name.startswith(f"{evals}/")
-            or PurePosixPath(name).name == "conftest.py"
-        )
+        and (top + name in loaded or name.startswith(f"{evals}/") or name in above)
     )
 
 
@@ -199,7 +181,7 @@ def files_of_judges(base_commit: BaseCommit, suite: Eval) -> frozenset[str]:
     )
 
 
-def _is_set_up(base_commit: BaseCommit, name: str) -> bool:
+def is_set_up(base_commit: BaseCommit, name: str) -> bool:
     """Return whether a file is part of a workflow, or configures pytest or its environment."""
     path = PurePosixPath(name)
     if path.name == "pyproject.toml":
@@ -460,7 +442,8 @@ def refusals_of(
     """
     name = suite.prompt.name
     refusals: list[Refusal] = []
-    if base.model != suite.model and not across_models:
+    # The name of a target is no other model: its code is what changed.
+    if base.model != suite.model and not across_models and suite.target is None:
         refusals.append(
             Refusal(
                 part="model",

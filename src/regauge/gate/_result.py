@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from regauge.gate._commit import BaseCommit
     from regauge.gate._compare import AnchorComparison
     from regauge.gate._coverage import RuleBreach
+    from regauge.gate._reach import NotMeasured
     from regauge.gate._refusal import Refusal
     from regauge.gate._types import GateCase, GateOutcome, Side
     from regauge.runner import Eval, EvalSession, PlannedTrial, Trial
@@ -254,6 +255,7 @@ class Comparison:
         judge_change_accepted: Reason to accept changed judges; empty if none changed.
         moved_bars: Parts of the bar that the change lowers; the base's apply.
         caveats: Other edits of the change that affect an accepted prompt's measurement.
+        not_measured: Edits that ran no trial.
     """
 
     base_commit: BaseCommit
@@ -265,6 +267,7 @@ class Comparison:
     judge_change_accepted: str = ""
     moved_bars: Sequence[str] = ()
     caveats: Sequence[str] = ()
+    not_measured: Sequence[NotMeasured] = ()
 
     @property
     def errors(self) -> list[Diagnostic]:

@@ -216,7 +216,10 @@ class SuiteStage:
             for case in cases
             if case.count_baseline().trials and case.case.case not in accepted
         ]
-        self._broken, self._fixed = frozenset(broken), frozenset(fixed)
+        edited = {case.case.case for case in cases if case.case.edited}
+        self._broken, self._edited = frozenset(broken), frozenset(edited.difference(broken))
+        self._fixed_count = len(fixed)
+        self._weighed_fixes = frozenset(fixed) - self._edited
         self._graded = graded_checks([case.case_trials for case in self._cases])
         self._rounds: list[RoundReport] = []
         self._suspects: tuple[str, ...] = ()
@@ -276,7 +279,7 @@ class SuiteStage:
             pairs=tuple(self._pairs),
             net=tuple(self._net),
             broken=len(self._broken),
-            fixed=len(self._fixed),
+            fixed=self._fixed_count,
             difference=rate_difference(
                 *tallies_of([base for base, _ in sides]), *tallies_of([new for _, new in sides])
             ),
@@ -293,10 +296,11 @@ class SuiteStage:
         """Return whether broken cases are weighed against fixed ones."""
         if self._policy.on_broken != "net" or not self._broken or not self._cases:
             return False
-        if self._fixed:
+        if self._weighed_fixes:
             return True
         base, candidate = self._record(), self._candidate()
-        broken = np.array([case.case_trials.case.case in self._broken for case in self._cases])
+        no_rest = self._broken | self._edited
+        broken = np.array([case.case_trials.case.case in no_rest for case in self._cases])
         return float(rest_better(base, candidate, broken)) <= self._policy.net.trigger
 
     def _compare(self) -> Iterator[list[Request]]:
@@ -379,8 +383,11 @@ class SuiteStage:
             number += 1
 
     def _run_net_test(self) -> Iterator[list[Request]]:
-        """Pairs of every case until broken and fixed ones are weighed."""
+        """Pairs of every case until broken and fixed ones are weighed, without edited cases."""
         policy = self._policy.net
+        self._cases = [
+            case for case in self._cases if case.case_trials.case.case not in self._edited
+        ]
         for number in range(len(policy.all_levels)):
             pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)
             yield self._next_round(pairs)

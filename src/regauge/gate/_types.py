@@ -235,6 +235,7 @@ class GateCase:
         accepted: Reason why this case may break or be removed; empty if it may not.
         broke_before: Number of recent versions of the base that accept the case as broken.
         recorded: Whether both sides have recorded outputs only, so that no trial can be added.
+        edited: Whether the change edited the case; a fix of it outweighs no broken case.
     """
 
     prompt: str
@@ -247,6 +248,7 @@ class GateCase:
     accepted: str = ""
     broke_before: int = 0
     recorded: bool = False
+    edited: bool = False
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 

@@ -277,6 +277,7 @@ class DecisionDocument(_Document):
         moved_bars: Lowered parts of the bar, such as the tier of a case. Tiers, settings and
             baselines of the base decided; endpoints and expectations of the change.
         caveats: Other edits that affect the measurement, such as cases or code of evals.
+        not_measured: Edits that ran no trial: `text`, and the `command` that measures them.
         base_unavailable: Prompts whose target on the base could not be called; the baseline alone
             decided.
         looser_options: Options that are looser than the base's settings.
@@ -305,6 +306,7 @@ class DecisionDocument(_Document):
     judge_change_accepted: str = ""
     moved_bars: list[str] = []
     caveats: list[str] = []
+    not_measured: list[NextDocument] = []
     base_unavailable: list[str] = []
     looser_options: list[str] = []
     prompts: list[PromptDocument]

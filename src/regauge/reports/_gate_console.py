@@ -217,6 +217,9 @@ def headline(
         text += f" (with {words(', '.join(document.looser_options))})"
     if document.caveats and document.decision == "accept":
         text += f"; review also: {words(', '.join(document.caveats))}"
+    if document.not_measured and document.decision == "accept":
+        edits = ", ".join(edit.text for edit in document.not_measured)
+        text += f"; not measured: {words(edits)}"
     if document.base_unavailable:
         text += f"; the base of {words(', '.join(document.base_unavailable))} could not be called,"
         text += " so the baseline alone decided"

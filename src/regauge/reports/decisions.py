@@ -101,7 +101,7 @@ def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
 
 
 # Kinds of target failures that persist in further calls.
-_LASTING = frozenset({"import", "outside", "signature", "malformed", "too-large"})
+_LASTING = frozenset({"import", "outside", "signature", "malformed", "too-large", "closed"})
 
 
 def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
@@ -125,14 +125,7 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
     """
     match document.decision:
         case "accept":
-            changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
-            if not changed:
-                return NextDocument(text="merge")
-            names = dict.fromkeys(name.partition(" (")[0] for name in changed)
-            return NextDocument(
-                text="merge, then update the baseline on the base branch",
-                command=f"regauge baseline update {' '.join(names)}",
-            )
+            return _after_accepting(document)
         case "refused":
             return NextDocument(text="; ".join(refusal.fix for refusal in document.refusals))
         case "reject":
@@ -157,6 +150,21 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
             action = "measure the changed lines with a key" if open_ else "make the missing trials"
             text = "; ".join(fixes) or (f"{fix}; then {action}" if fix else action)
             return NextDocument(text=text, command=missing)
+
+
+def _after_accepting(document: DecisionDocument) -> NextDocument:
+    changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
+    if document.not_measured:
+        # The command that runs more measures the other edits, too.
+        command = max((edit.command for edit in document.not_measured), key=len)
+        return NextDocument(text="measure what ran no trial before the merge", command=command)
+    if not changed:
+        return NextDocument(text="merge")
+    names = dict.fromkeys(name.partition(" (")[0] for name in changed)
+    return NextDocument(
+        text="merge, then update the baseline on the base branch",
+        command=f"regauge baseline update {' '.join(names)}",
+    )
 
 
 def _after_rejecting(document: DecisionDocument) -> NextDocument:
@@ -410,6 +418,10 @@ def decision_document(
         judge_change_accepted=comparison.judge_change_accepted,
         moved_bars=[*comparison.moved_bars],
         caveats=[*comparison.caveats],
+        not_measured=[
+            NextDocument.model_validate(edit, from_attributes=True)
+            for edit in comparison.not_measured
+        ],
         base_unavailable=[*decided.base_unavailable],
         looser_options=[*looser_options],
         prompts=prompts,

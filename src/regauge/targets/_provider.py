@@ -34,6 +34,7 @@ _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
 # alone.
 _OF_CODE: Final = frozenset(
     {"import", "outside", "signature", "exception", "crash", "command", "malformed", "too-large"}
+    | {"closed"}
 )
 
 

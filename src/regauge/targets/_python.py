@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from regauge.project import PythonTarget
 
 _SCRIPT: Final = Path(__file__).with_name("_worker.py")
+# What only judges may read: outputs of code that knows it measure nothing.
+_CLOSED: Final = (
+    *("fixtures/golden", "fixtures/recordings", "fixtures/baselines", "fixtures/labels"),
+    ".regauge",
+)
 _LINE_MAX: Final = 2 * OUTPUT_MAX
 _STDERR_BYTES: Final = 4_000
 _STDERR_LINES: Final = 14
@@ -206,11 +211,11 @@ class _Process:
 
 
 def document_of(case: GoldenCase) -> dict[str, JSON]:
-    """The case as a target receives it, without its checks."""
+    """The case as a target receives it, without its checks and the expected value."""
     return {
         "id": case.id,
         "inputs": case.inputs,
-        "expected": case.expected,
+        "expected": None,
         "tags": case.tags,
         "tier": case.tier,
         "split": case.split,
@@ -233,6 +238,10 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
         "outside": "name a function of this project; it may call the other one",
         "signature": "let it take the inputs of the case by name",
         "too-large": "return only what judges need",
+        "closed": (
+            "keep data of the application elsewhere; a target must not know the golden cases,"
+            " recordings and baselines that measure it"
+        ),
         "malformed": (
             "return text, a mapping of JSON values, a dataclass, a pydantic model or a"
             " regauge.Completion"
@@ -240,6 +249,8 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
     }
     if kind == "exception":
         words = f"{name} raised an error:\n{words}"
+    elif kind == "closed":
+        words = f"{name} opens {words}, which only judges may read"
     elif kind in {"signature", "too-large", "malformed"}:
         words = f"{name}: {words}"
     return f"{words}\n  fix: {fixes[kind]}" if kind in fixes else words
@@ -397,6 +408,8 @@ def _setup(name: str, root: Path, *, home: Path, width: int = 1, is_tool: bool =
     setup = {
         "callable": name,
         "root": str(root),
+        "home": str(home),
+        "closed": _CLOSED,
         "path": import_path(root, home),
         "width": width,
         "tool": is_tool,

@@ -9,6 +9,7 @@ import dataclasses
 import datetime as dt
 import difflib
 import enum
+import errno
 import importlib
 import inspect
 import json
@@ -79,31 +80,63 @@ def _modules_below(root: Path) -> list[str]:
     return _below(root, (file for file in files if file and file.endswith(".py")))
 
 
+# Events of programs that code starts, which are not watched themselves.
+_PROGRAM_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"})
+
+
 class _ReadFiles:
     """The files that Python code opens for reading, except code and settings.
 
+    What only judges may read stays closed: code that tries to open it, or names it to a program,
+    gets an error, and no output of the process counts after that.
+
     Args:
         root: The project's root, which is the working directory.
+        closed: The directories that stay closed, relative to `root` and to `home`.
+        home: The root of the working project.
 
     Attributes:
         paths: The paths, absolute or relative to the root; they may not exist.
+        denied: The first path or command that was denied; empty without any.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, closed: Iterable[str], home: Path) -> None:
         self._prefix = f"{root}{os.sep}"
+        self._closed = tuple(closed)
+        self._closed_prefixes = tuple(
+            f"{top.resolve() / directory}{os.sep}" for top in (root, home) for directory in closed
+        )
         self.paths: set[str] = set()
+        self.denied = ""
         sys.addaudithook(self._note)
 
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event != "open":
-            return
-        path, _, flags = arguments
-        if flags & (os.O_WRONLY | os.O_RDWR) or not isinstance(path, str | os.PathLike):
-            return
-        name = str(arguments[0])
-        inside = name.startswith(self._prefix) or not os.path.isabs(name)  # noqa: PTH117 - faster
-        if inside and not name.endswith((".py", ".pyc", "pyproject.toml")):
-            self.paths.add(name)
+        if event == "open":
+            path, _, flags = arguments
+            if not isinstance(path, str | bytes | os.PathLike):
+                return
+            name = os.fsdecode(path)
+            if name.endswith((".py", ".pyc", "pyproject.toml")):
+                return
+            self._check(name)
+            inside = name.startswith(self._prefix) or not os.path.isabs(name)  # noqa: PTH117 - faster
+            if inside and not flags & (os.O_WRONLY | os.O_RDWR):
+                self.paths.add(name)
+        elif event == "sqlite3.connect":
+            self._check(os.fsdecode(arguments[0]))
+        elif event in _PROGRAM_EVENTS:
+            words = str(arguments[:2])
+            if any(directory in words for directory in self._closed):
+                self._deny(f"the program {words}")
+
+    def _check(self, name: str) -> None:
+        path = os.path.realpath(name)
+        if path.startswith(self._closed_prefixes):
+            self._deny(name)
+
+    def _deny(self, name: str) -> None:
+        self.denied = self.denied or name.removeprefix(self._prefix)
+        raise PermissionError(errno.EACCES, "only judges may read it", name)
 
 
 def _arguments(function: Any, case: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
@@ -219,7 +252,7 @@ class _FunctionWorker:
         self._function: Any = None
         self._root = Path(setup["root"]).resolve()
         self._files: list[str] = []
-        self._read = _ReadFiles(self._root)
+        self._read = _ReadFiles(self._root, closed=setup["closed"], home=Path(setup["home"]))
         self._reported_counts = (0, 0)
         self._calls: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
@@ -232,8 +265,9 @@ class _FunctionWorker:
         """Import the function, and reply with the modules that it loads."""
         try:
             self._function = _load(name, self._root)
+            self._check_closed()
         except _CallError as error:
-            self._write({"error": str(error), "kind": error.kind})
+            self._write(self._error_of(error))
         else:
             self._files = _modules_below(self._root)
             self._reported_counts = (len(sys.modules), 0)
@@ -295,7 +329,18 @@ class _FunctionWorker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _check_closed(self) -> None:
+        if self._read.denied:
+            raise _CallError("closed", self._read.denied)
+
+    def _error_of(self, error: _CallError) -> Mapping[str, str]:
+        """The reply for a failed call; a denied file is its cause, whatever the code made of it."""
+        if self._read.denied:
+            return {"error": self._read.denied, "kind": "closed"}
+        return {"error": str(error), "kind": error.kind}
+
     def _reply(self, number: int, output: Any) -> None:
+        self._check_closed()
         document = _tool_result(output) if self._tool else _document(output)
         reply: dict[str, Any] = {"id": number, "output": document}
         counts = len(sys.modules), len(self._read.paths)
@@ -308,12 +353,13 @@ class _FunctionWorker:
 
     def _refuse(self, number: int, error: BaseException) -> None:
         if not isinstance(error, _CallError):
-            self._write({"id": number, "error": _last_lines(error), "kind": "exception"})
-        elif self._tool and error.kind == "signature":
+            error = _CallError("exception", _last_lines(error))
+        reply = self._error_of(error)
+        if self._tool and reply["kind"] == "signature":
             # An application reports wrong arguments to the model, which may correct them.
             self._write({"id": number, "output": {"text": json.dumps({"error": str(error)})}})
         else:
-            self._write({"id": number, "error": str(error), "kind": error.kind})
+            self._write({"id": number, **reply})
 
     def _line(self, reply: Mapping[str, Any]) -> bytes:
         try:

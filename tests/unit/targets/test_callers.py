@@ -131,7 +131,8 @@ def call_function(
         return results
 
     options = {"width": 2, "import_s": 20.0, **more}
-    caller = PythonCaller(name=name, root=root, home=root, environ=os.environ, **options)
+    options = {"home": root, **options}
+    caller = PythonCaller(name=name, root=root, environ=os.environ, **options)
     return asyncio.run(call()), caller
 
 
@@ -205,7 +206,7 @@ def test_calls_at_once_share_a_process_and_only_the_one_that_ends_it_fails(root:
 
 def test_a_function_takes_a_case_its_inputs_or_any_name(root: Path):
     inputs = case_with(kind="text")
-    assert call_function(root, [inputs], name="app:of_case")[0] == ["GoldenCase a ('x', 'y') 7"]
+    assert call_function(root, [inputs], name="app:of_case")[0] == ["GoldenCase a ('x', 'y') None"]
     assert call_function(root, [inputs], name="app:no_signature")[0] == ["text"]
     (error,), _ = call_function(root, [case_with(text="x", kin="y")])
     assert error.kind == "signature"
@@ -216,7 +217,7 @@ def test_a_function_takes_a_case_its_inputs_or_any_name(root: Path):
 def test_without_regauge_a_function_takes_a_plain_case(root: Path):
     (root / "regauge.py").write_text("")
     (output,), _ = call_function(root, [case_with()], name="app:of_case")
-    assert output == "SimpleNamespace a ['x', 'y'] 7"
+    assert output == "SimpleNamespace a ['x', 'y'] None"
 
 
 def test_a_tool_returns_any_json_value_and_wrong_arguments_to_the_model(root: Path):
@@ -259,6 +260,57 @@ def test_a_process_that_ends_or_writes_during_the_import_is_explained(root: Path
     assert "the process wrote what cannot be read" in str(error)
 
 
+CLOSED = """\
+import os, shutil, sqlite3, subprocess
+from pathlib import Path
+
+WAYS = {{
+    "text": lambda: Path("fixtures/golden/a.jsonl").read_text(),
+    "bytes": lambda: open(b"fixtures/golden/a.jsonl"),
+    "write": lambda: Path("fixtures/baselines/a.json").write_text("x"),
+    "link": lambda: Path("faq.jsonl").read_text(),
+    "home": lambda: Path({home!r}, "fixtures/golden/a.jsonl").read_text(),
+    "store": lambda: sqlite3.connect(".regauge/store.sqlite3"),
+    "copy": lambda: shutil.copy("fixtures/recordings/a.jsonl", "copied"),
+    "program": lambda: subprocess.run(["git", "show", "HEAD:fixtures/golden/a.jsonl"]),
+    "shell": lambda: os.system("cat fixtures/labels/a.jsonl"),
+    "open": lambda: Path("fixtures/sources/a.txt").read_text(),
+}}
+
+
+def run(way):
+    try:
+        return str(WAYS[way]())
+    except OSError:
+        return "nothing"
+"""
+
+
+def test_what_only_judges_may_read_stays_closed(root: Path, tmp_path: Path):
+    """A function may catch the error; no output of its process counts after that."""
+    home = tmp_path / "home"
+    for top in (root, home):
+        for directory in ("golden", "recordings", "baselines", "labels", "sources"):
+            (top / "fixtures" / directory).mkdir(parents=True)
+        (top / "fixtures/golden/a.jsonl").write_text("{}")
+        (top / "fixtures/recordings/a.jsonl").write_text("{}")
+    (root / "fixtures/sources/a.txt").write_text("source")
+    (root / "faq.jsonl").symlink_to("fixtures/golden/a.jsonl")
+    (root / "closed.py").write_text(CLOSED.format(home=str(home)))
+    assert call_function(root, [case_with(way="open")], name="closed:run")[0] == ["source"]
+    ways = ["text", "bytes", "write", "link", "home", "store", "copy", "program", "shell"]
+    for way in ways:
+        cases = [case_with(way=way), case_with(way="open")]
+        results, _ = call_function(root, cases, name="closed:run", home=home)
+        assert [error.kind for error in results] == ["closed", "closed"], way
+        assert "which only judges may read\n  fix: keep data" in str(results[0])
+    (root / "early.py").write_text(
+        "GOLDEN = open('fixtures/golden/a.jsonl').read()\n\ndef run(): ...\n"
+    )
+    (error,), _ = call_function(root, [case_with()], name="early:run")
+    assert str(error).startswith("early:run opens fixtures/golden/a.jsonl, which only judges may")
+
+
 def test_the_modules_of_an_import_are_found_in_another_process(root: Path):
     def modules(name: str) -> list[str]:
         target = PythonTarget(callable=name, deadline_s=20)
@@ -270,16 +322,16 @@ def test_the_modules_of_an_import_are_found_in_another_process(root: Path):
     assert modules("ends:run") == []
 
 
-def test_a_function_receives_the_case_without_checks(root: Path):
+def test_a_function_receives_the_case_without_checks_and_expected_value(root: Path):
     case = GoldenCase(
         id="a", inputs={"x": 1}, expected=2, tags=("t",), tier="critical", split="holdout",
         source="s", licence="l", location="f:1", note="n", checks=("c",),
     )  # fmt: skip
     assert document_of(case) == {
-        "id": "a", "inputs": {"x": 1}, "expected": 2, "tags": ("t",), "tier": "critical",
+        "id": "a", "inputs": {"x": 1}, "expected": None, "tags": ("t",), "tier": "critical",
         "split": "holdout", "source": "s", "licence": "l", "location": "f:1", "note": "n",
     }  # fmt: skip
-    assert call_function(root, [case], name="app:of_case")[0] == ["GoldenCase a ('t',) 2"]
+    assert call_function(root, [case], name="app:of_case")[0] == ["GoldenCase a ('t',) None"]
 
 
 def test_the_import_path_is_that_of_the_directory_of_the_code(

@@ -146,6 +146,24 @@ def test_a_broken_case_that_the_policy_lets_pass_still_weighs_on_its_suite():
     assert len(cases_called("broken", outcome)) == 12
 
 
+@pytest.mark.parametrize(("edited", "decision"), [(False, "accept"), (True, "reject")])
+def test_a_fix_of_a_case_that_the_change_edits_outweighs_no_broken_case(edited, decision):
+    broken = [scripted("0", name=f"broken-{n}") for n in range(3)]
+    fixed = [scripted("1", base="0", was=None, name=f"fixed-{n}", edited=edited) for n in range(8)]
+    outcome = run([*broken, *fixed, *others(4)])
+    assert outcome.decision == decision
+    assert (outcome.suites[0].broken, outcome.suites[0].fixed) == (3, 8)
+
+
+@pytest.mark.parametrize(("fixes", "decision"), [(8, "accept"), (1, "undecided")])
+def test_edited_cases_are_left_out_where_others_are_weighed(fixes, decision):
+    broken = [scripted("0", name=f"broken-{n}", edited=True) for n in range(2)]
+    fixed = [scripted("1", base="0", was="0/12", name=f"fixed-{n}") for n in range(fixes)]
+    edited = [scripted("1", base="0", was=None, name=f"e-{n}", edited=True) for n in range(8)]
+    outcome = run([*broken, *fixed, *edited, *others(4)])
+    assert outcome.decision == decision, outcome.suites
+
+
 def test_a_cached_completion_counts_once_side_by_side_too():
     """Each side sticks to one completion: without the guard the pairs would look certain."""
     kept = BaseTrials(

@@ -1,0 +1,155 @@
+"""The reach of changed targets: files that run no trial, and texts that only judges should know."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from regauge.gate._bar import files_named_in, files_of_callable, literals_in, with_imports
+from regauge.project import CommandTarget, PythonTarget
+from regauge.prompts import prompt_name
+from regauge.wording import first_of, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from regauge.datasets import GoldenCase
+    from regauge.gate._base import SuiteBase
+    from regauge.gate._commit import BaseCommit
+    from regauge.targets import Target
+
+
+_NAMES_MAX: Final = 3
+# Shorter inputs occur in any code, and few occur by chance.
+_INPUT_CHARS_MIN: Final = 12
+_INPUTS_MIN: Final = 3
+# Data that loses this share of its lines may fit the golden cases alone.
+_SHORTER: Final = 0.8
+# Words by which code recognises a test, or finds what measures it.
+_TELLS: Final = re.compile(
+    r"(?<![a-z])(pytest|regauge|fixtures/(?:golden|recordings|baselines|labels))", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMeasured:
+    """Edits that ran no trial, the command that measures them, and how to have the gate do it."""
+
+    text: str
+    command: str
+    note: str = ""
+
+
+def files_of_target(base_commit: BaseCommit, target: Target) -> frozenset[str]:
+    """Return the code of a target: its modules or programs, with what these import."""
+    match target.settings:
+        case PythonTarget(callable=name):
+            return files_of_callable(base_commit, name)
+        case CommandTarget(argv=argv):
+            inside = base_commit.repository.inside
+            files = {inside(target.root / word) for word in argv if (target.root / word).is_file()}
+            modules = (word for option, word in pairwise(argv) if option == "-m")
+            for name in modules:
+                files |= files_of_callable(base_commit, name)
+                files |= files_of_callable(base_commit, f"{name}.__main__")
+            return with_imports(base_commit, files)
+        case _:
+            return frozenset()
+
+
+def undeclared_changes(
+    base_commit: BaseCommit, suites: Iterable[SuiteBase]
+) -> Iterator[NotMeasured]:
+    """Changed files that unchanged targets use and that make no recording stale."""
+    targets = (suite.candidate.target for suite in suites if not suite.prompt_changed)
+    for target in {target.name: target for target in targets if target is not None}.values():
+        declared = {
+            *_declared_files(base_commit, target),
+            *(base_commit.repository.inside(prompt.path) for prompt in target.prompts),
+        }
+        if target.settings.version is not None and target.settings.files is None:
+            continue  # the author states when its outputs change
+        if undeclared := sorted(_files_in_reach(base_commit, target) - declared):
+            files = first_of(undeclared, _NAMES_MAX)
+            yield NotMeasured(
+                text=f"{target.name} with {files} edited",
+                command="pytest evals --record all",
+                note=f"the target {target.name} uses {files}, whose change runs no case: name it"
+                " in `files` of the target, with the target's modules",
+            )
+
+
+def caveats_of_targets(base_commit: BaseCommit, suites: Iterable[SuiteBase]) -> Iterator[str]:
+    """Name changed files with golden inputs or words of the test, which the base's do not have."""
+    for suite in suites:
+        target = suite.candidate.target
+        if target is None or not suite.prompt_changed:
+            continue
+        files = _files_in_reach(base_commit, target) | (
+            _declared_files(base_commit, target) & base_commit.changed
+        )
+        for name in sorted(files):
+            yield from _caveats_of_file(base_commit, name, suite)
+
+
+def _caveats_of_file(base_commit: BaseCommit, name: str, suite: SuiteBase) -> Iterator[str]:
+    path = base_commit.repository.top / name
+    head = path.read_bytes() if path.is_file() else b""
+    base = base_commit.repository.read(base_commit.commit, base_commit.renamed.get(name, name))
+    text, before = (data.decode("utf-8", "replace") for data in (head, base or b""))
+    copied = sum(
+        any(written in text and written not in before for written in _writings(case))
+        for case in suite.candidate.dataset
+    )
+    if copied >= min(_INPUTS_MIN, len(suite.candidate.dataset)):
+        yield f"{name} has inputs of {plural(copied, 'case')} of {suite.name}"
+    if tells := sorted(_tells(base_commit, name, text) - _words(before)):
+        yield f"{name} names {first_of(tells, _NAMES_MAX)}"
+    lines, lines_before = (len(content.splitlines()) for content in (text, before))
+    if not name.endswith(".py") and lines < _SHORTER * lines_before:
+        yield f"{name} shortened from {lines_before} to {plural(lines, 'line')}"
+
+
+def _writings(case: GoldenCase) -> Iterator[str]:
+    """The longest text among the inputs of a case, as code and JSON write it."""
+    texts = [value for value in case.inputs.values() if isinstance(value, str)]
+    longest = max(texts, key=len, default="")
+    if len(longest) >= _INPUT_CHARS_MIN:
+        yield from {longest, repr(longest)[1:-1], json.dumps(longest)[1:-1]}
+
+
+def _tells(base_commit: BaseCommit, name: str, text: str) -> set[str]:
+    """The telling words of a file; of Python, of literals without spaces."""
+    if name.endswith(".py"):
+        texts = (value for value in literals_in(base_commit, [name]) if not re.search(r"\s", value))
+        text = "\n".join(texts)
+    return _words(text)
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _TELLS.findall(text)}
+
+
+def _declared_files(base_commit: BaseCommit, target: Target) -> frozenset[str]:
+    """The files in the identity of a target."""
+    files = cast("Mapping[str, object]", target.identity["files"])
+    return frozenset(base_commit.repository.inside(target.root / path) for path in files)
+
+
+def _files_in_reach(base_commit: BaseCommit, target: Target) -> frozenset[str]:
+    """The changed files among a target's code, and those that it names, prompts by their name."""
+    code = files_of_target(base_commit, target)
+    literals = literals_in(base_commit, code)
+    prompts_dir = base_commit.repository.inside(base_commit.project.prompts_dir)
+    prompts = {
+        name
+        for name in base_commit.changed
+        if name.startswith(f"{prompts_dir}/")
+        and name.endswith((".prompt.yml", ".prompt.yaml"))
+        and prompt_name(Path(name)) in literals
+    }
+    return (code & base_commit.changed) | files_named_in(base_commit, code) | prompts
