@@ -619,6 +619,16 @@ def test_without_a_key_it_says_only_why_nothing_was_measured(repo: GateRepo):
     assert "## What failed" not in said
 
 
+def test_a_budget_of_tokens_interrupts_a_run_that_continues_with_more(repo: GateRepo):
+    words = ("--proposers=rules", "--seed=5", "--budget-tokens=3000")
+    said = repo.regauge("refine", NAME, *words, code=3)
+    command = f"regauge refine resume {latest(repo).name}"
+    assert f"{NAME}: interrupted (tokens: " in said
+    assert f"next: {command}\n" in said
+    repo.regauge(*command.split()[1:], "--budget-tokens=999999")
+    assert result(repo)["revision"] is not None
+
+
 def test_a_judge_that_breaks_leaves_a_run_unmeasured(repo: GateRepo):
     """Whether on all cases or on one, it is neither an outage nor a prompt without failures."""
     judge = """

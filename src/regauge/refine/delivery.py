@@ -673,7 +673,7 @@ def markdown_of(result: Mapping[str, Any]) -> str:
         "fenced": code_block,
         "plural": plural,
         "percent": format_share,
-        "goal_status": lambda progress: plain(describe_goal(progress)),
+        "goal_status": describe_goal,
         "compared": _compare,
         "words": _words_of,
     }
