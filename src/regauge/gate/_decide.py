@@ -437,14 +437,15 @@ def _caveats(
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
     datasets = {suite.candidate.dataset.name for suite in suites}
-    gone = (Path(name).name.split(".")[0] for name in base_commit.deleted_datasets())
-    given_up = {name for name in gone if name not in datasets}
-    if deleted := sorted(given_up.union(base_commit.deleted_prompts())):
+    deleted_datasets = {Path(name).name.split(".")[0] for name in base_commit.deleted_datasets()}
+    if deleted := sorted((deleted_datasets - datasets).union(base_commit.deleted_prompts())):
         yield f"{', '.join(deleted)} removed"
     if new_prompts := [suite.name for suite in suites if suite.base is None]:
         yield f"{', '.join(new_prompts)} new"
     if removed := sum(case.state == "removed" for suite in suites for case in suite.cases):
         yield f"{plural(removed, 'case')} removed"
+    if not base_commit.changed:
+        yield "no file differs from the base"
     if base_commit.uncommitted:
         yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
