@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import Diagnostic
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
-from regauge.gate._bar import moved_files, moved_judging, moved_settings
+from regauge.gate._bar import is_reformatted, moved_files, moved_judging, moved_settings
 from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._commit import find_base
 from regauge.gate._coverage import coverage_of
@@ -472,7 +472,11 @@ def _not_measured(
     edited = sum(len(suite.edited) for suite in suites if not suite.prompt_changed)
     if edited:
         yield NotMeasured(text=f"{plural(edited, 'edited case')}", command="pytest evals")
-    judging = [name for name in code if not is_set_up(base_commit, name)]
+    judging = [
+        name
+        for name in code
+        if not is_set_up(base_commit, name) and not is_reformatted(base_commit, name)
+    ]
     if judging and not _has_trials(suites):
         text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
         yield NotMeasured(text=text, command="pytest evals")

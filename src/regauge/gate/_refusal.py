@@ -18,7 +18,6 @@ from regauge.evidence import NO_TRIALS
 from regauge.gate._bar import (
     files_named_in,
     files_of_code,
-    is_reformatted,
     is_same_function,
     literals_in,
     with_imports,
@@ -96,7 +95,7 @@ def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
     return [
         name
         for name in sorted(base_commit.changed)
-        if (name in files and not is_reformatted(base_commit, name)) or is_set_up(base_commit, name)
+        if name in files or is_set_up(base_commit, name)
     ]
 
 
