@@ -607,6 +607,18 @@ def _is_other_code(base_commit: BaseCommit, name: str) -> bool:
     return _code(base) != _code(head) if name.endswith(".py") else base != head
 
 
+def is_reformatted(base_commit: BaseCommit, name: str) -> bool:
+    """Return whether only the format or comments of a Python file differ from the base's."""
+    base = base_commit.repository.read(base_commit.commit, base_commit.renamed.get(name, name))
+    path = base_commit.repository.top / name
+    if base is None or not name.endswith(".py") or not path.is_file():
+        return False
+    try:
+        return ast.dump(ast.parse(base)) == ast.dump(ast.parse(path.read_bytes()))
+    except (SyntaxError, ValueError):
+        return False
+
+
 def _code(source: bytes | None) -> str | None:
     """Return the code of a file without evals, docstrings and names imported from regauge."""
     try:

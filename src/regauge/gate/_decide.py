@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import Diagnostic
 from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
-from regauge.gate._bar import moved_files, moved_judging, moved_settings
+from regauge.gate._bar import is_reformatted, moved_files, moved_judging, moved_settings
 from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._commit import find_base
 from regauge.gate._coverage import coverage_of
@@ -437,14 +437,15 @@ def _caveats(
     if bars:
         yield f"{plural(len(bars), 'lowered bar')} let through"
     datasets = {suite.candidate.dataset.name for suite in suites}
-    gone = (Path(name).name.split(".")[0] for name in base_commit.deleted_datasets())
-    given_up = {name for name in gone if name not in datasets}
-    if deleted := sorted(given_up.union(base_commit.deleted_prompts())):
+    deleted_datasets = {Path(name).name.split(".")[0] for name in base_commit.deleted_datasets()}
+    if deleted := sorted((deleted_datasets - datasets).union(base_commit.deleted_prompts())):
         yield f"{', '.join(deleted)} removed"
     if new_prompts := [suite.name for suite in suites if suite.base is None]:
         yield f"{', '.join(new_prompts)} new"
     if removed := sum(case.state == "removed" for suite in suites for case in suite.cases):
         yield f"{plural(removed, 'case')} removed"
+    if not base_commit.changed:
+        yield "no file differs from the base"
     if base_commit.uncommitted:
         yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
@@ -471,7 +472,11 @@ def _not_measured(
     edited = sum(len(suite.edited) for suite in suites if not suite.prompt_changed)
     if edited:
         yield NotMeasured(text=f"{plural(edited, 'edited case')}", command="pytest evals")
-    judging = [name for name in code if not is_set_up(base_commit, name)]
+    judging = [
+        name
+        for name in code
+        if not is_set_up(base_commit, name) and not is_reformatted(base_commit, name)
+    ]
     if judging and not _has_trials(suites):
         text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
         yield NotMeasured(text=text, command="pytest evals")

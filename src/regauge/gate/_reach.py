@@ -67,13 +67,13 @@ def undeclared_changes(
     """Changed files that unchanged targets use and that make no recording stale."""
     targets = (suite.candidate.target for suite in suites if not suite.prompt_changed)
     for target in {target.name: target for target in targets if target is not None}.values():
-        declared = {
+        measured_files = {
             *_declared_files(base_commit, target),
             *(base_commit.repository.inside(prompt.path) for prompt in target.prompts),
         }
         if target.settings.version is not None and target.settings.files is None:
             continue  # the author states when its outputs change
-        if undeclared := sorted(_files_in_reach(base_commit, target) - declared):
+        if undeclared := sorted(_files_in_reach(base_commit, target) - measured_files):
             files = first_of(undeclared, _NAMES_MAX)
             yield NotMeasured(
                 text=f"{target.name} with {files} edited",
@@ -89,9 +89,12 @@ def caveats_of_targets(base_commit: BaseCommit, suites: Iterable[SuiteBase]) -> 
         target = suite.candidate.target
         if target is None or not suite.prompt_changed:
             continue
-        files = _files_in_reach(base_commit, target) | (
-            _declared_files(base_commit, target) & base_commit.changed
-        )
+        declared_files = _declared_files(base_commit, target)
+        if suite.base is not None and suite.base.target is not None:
+            base_files = _declared_files(base_commit, suite.base.target) - declared_files
+            if omitted := sorted(base_files & files_of_target(base_commit, target)):
+                yield f"`files` of {target.name} without {first_of(omitted, _NAMES_MAX)}"
+        files = _files_in_reach(base_commit, target) | (declared_files & base_commit.changed)
         for name in sorted(files):
             yield from _caveats_of_file(base_commit, name, suite)
 
@@ -101,12 +104,12 @@ def _caveats_of_file(base_commit: BaseCommit, name: str, suite: SuiteBase) -> It
     head = path.read_bytes() if path.is_file() else b""
     base = base_commit.repository.read(base_commit.commit, base_commit.renamed.get(name, name))
     text, before = (data.decode("utf-8", "replace") for data in (head, base or b""))
-    copied = sum(
-        any(written in text and written not in before for written in _writings(case))
+    case_count = sum(
+        any(input_text in text and input_text not in before for input_text in _writings(case))
         for case in suite.candidate.dataset
     )
-    if copied >= min(_INPUTS_MIN, len(suite.candidate.dataset)):
-        yield f"{name} has inputs of {plural(copied, 'case')} of {suite.name}"
+    if case_count >= min(_INPUTS_MIN, len(suite.candidate.dataset)):
+        yield f"{name} has inputs of {plural(case_count, 'case')} of {suite.name}"
     if tells := sorted(_tells(base_commit, name, text) - _words(before)):
         yield f"{name} names {first_of(tells, _NAMES_MAX)}"
     lines, lines_before = (len(content.splitlines()) for content in (text, before))

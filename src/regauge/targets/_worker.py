@@ -115,7 +115,7 @@ class _ReadFiles:
             path, _, flags = arguments
             if not isinstance(path, str | bytes | os.PathLike):
                 return
-            name = os.fsdecode(path)
+            name = os.fsdecode(cast("str | bytes", path))
             if name.endswith((".py", ".pyc", "pyproject.toml")):
                 return
             self._check(name)

@@ -130,8 +130,7 @@ def call_function(
         await caller.aclose()
         return results
 
-    options = {"width": 2, "import_s": 20.0, **more}
-    options = {"home": root, **options}
+    options: dict[str, Any] = {"home": root, "width": 2, "import_s": 20.0, **more}
     caller = PythonCaller(name=name, root=root, environ=os.environ, **options)
     return asyncio.run(call()), caller
 
