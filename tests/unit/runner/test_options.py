@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regauge.errors import UsageError
+from regauge.judges import min_chars
 from regauge.project import Settings
-from regauge.runner import RunOptions, resolve_options
+from regauge.runner import RunOptions, golden, resolve_options, spec_of
 from regauge.runner._missing import record_command
-from regauge.runner._spec import TRIALS_MAX, declared_evals
+from regauge.runner._spec import TRIALS_MAX, EvalSpec, declared_evals
 
 NOTHING: dict[str, Any] = {
     "record": None,
@@ -94,6 +95,34 @@ def test_numbers_out_of_range_are_refused(given: dict[str, Any], words: str):
     with pytest.raises(UsageError) as caught:
         resolved(**given)
     assert words in str(caught.value)
+
+
+def test_an_eval_has_the_options_of_its_decorator():
+    def evaluated(result: Any) -> None: ...
+
+    judge = min_chars(1)
+    options: dict[str, Any] = {
+        "judges": [judge],
+        "dataset": "cases",
+        "trials": 3,
+        "pass_rate": 0.5,
+        "model": "sim:clerk-1",
+        "version": "1.0.0",
+        "target": "shop",
+    }
+    assert spec_of(golden("alert", **options)(evaluated)) == EvalSpec(
+        prompt="alert", **{**options, "judges": (judge,)}
+    )
+    assert spec_of(golden("alert")(evaluated)) == EvalSpec(
+        prompt="alert",
+        judges=(),
+        dataset=None,
+        trials=None,
+        pass_rate=1.0,
+        model=None,
+        version=None,
+        target=None,
+    )
 
 
 def test_without_options_a_run_has_the_defaults_of_its_options():
