@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.scaffold._workflows import _default_branch, find_install
+from regauge.errors import UsageError
+from regauge.scaffold._workflows import _default_branch, find_install, parse_install
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -198,3 +199,36 @@ def test_a_pin_of_regauge_in_a_project_is_installed(
     assert ("--require-hashes -r requirements" in install.script) == (
         "--require-hashes -r req" in command
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        ("make install", ""),
+        ("  make install\n\tmake more ", ""),
+        ("pip install -r requirements.txt && pip install ./vendor/regauge", ""),
+        ("pip install regauge==1.0", ""),
+        ("pip install -r regauge.txt", ""),
+        ("pip install regauge-plugin", ""),
+        ("echo install; ls regauge", ""),
+        ("", "write a command of a shell"),
+        (" \n", "write a command of a shell"),
+        ("make\x1b[31m", "write a command of a shell"),
+        ("make\r", ""),
+        ("make\rinstall", "write a command of a shell"),
+        ("make ${{ inputs.x }}", "would be filled in by GitHub"),
+        ("pip install regauge", "installs whatever package has that name"),
+        ("pip install -U 'regauge[all]'", "installs whatever package has that name"),
+        ("uv add regauge && make", "installs whatever package has that name"),
+        ("uvx regauge lint", "installs whatever package has that name"),
+        ("pipx run regauge", "installs whatever package has that name"),
+        ("pipx inject x regauge;", "installs whatever package has that name"),
+    ],
+)
+def test_a_command_that_installs_regauge_names_more_than_its_name(command: str, error: str):
+    if not error:
+        install = parse_install(command)
+        assert (install.script, install.source) == (command.strip(), "--install")
+        return
+    with pytest.raises(UsageError, match=error):
+        parse_install(command)
