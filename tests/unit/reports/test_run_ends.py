@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.reports import RunEnd
+from regauge.reports._runs import _parts
 from regauge.reports._writer import job_state
 from regauge.runner import MissingJudgements
 
@@ -78,3 +79,11 @@ def test_a_run_is_of_a_job_and_may_be_of_a_fork(
         environ = environ | {"GITHUB_EVENT_PATH": str(tmp_path / "event.json")}
     state = job_state(environ)
     assert (state.id, state.fork) == job
+
+
+@pytest.mark.parametrize("place", [".regauge/runs/r1", "elsewhere/r1", "elsewhere/runs/r1"])
+def test_a_run_that_cannot_be_read_has_one_part(tmp_path: Path, place: str):
+    run = tmp_path / place
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{", encoding="utf-8")
+    assert _parts(run) == 1
