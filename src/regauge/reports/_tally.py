@@ -555,7 +555,11 @@ def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
 
 
 def eval_of(node: str) -> str:
-    """The eval of an item; the rest of the node id names the case and the model."""
+    """The eval of an item; the rest of the node id names the case and the model.
+
+    >>> eval_of("evals/test_a.py::test_a[c::1[x]"), eval_of("evals/a.prompt.yml::c0")
+    ('evals/test_a.py::test_a', 'evals/a.prompt.yml')
+    """
     function, bracket, _ = node.partition("[")
     return intern(function if bracket else node.partition("::")[0])
 

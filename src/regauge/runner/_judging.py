@@ -378,7 +378,6 @@ class Measurements:
             lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", in_shard=in_shard)
         )
         self._fresh: set[str] = set()
-        self._lock = threading.Lock()
 
     def file(self, prompt: str) -> MeasurementsFile:
         """The committed measurements of a prompt's completions.
@@ -412,8 +411,7 @@ class Measurements:
         clean = map_texts(line.measurement, self._redact)
         cleaned = replace(line, measurement=clean)
         measured = replace(cleaned, measurement=json.loads(cleaned.encode())["measurement"])
-        with self._lock:
-            self._fresh.add(line.key)
+        self._fresh.add(line.key)
         self.file(prompt).put(measured, replace=True)
         return measured
 

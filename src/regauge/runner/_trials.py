@@ -167,7 +167,7 @@ class TrialRunner:
         The calls of judges are copied to the numbers that follow from the new ones.
         """
         copies: list[tuple[PlannedTrial, PlannedTrial, SourcedCompletion]] = []
-        with self._completions.together(min(planned_trials.values(), default=0)):
+        with self._completions.together(next(iter(planned_trials.values()), 0)):
             for planned_trial, number in planned_trials.items():
                 target = PlannedTrial(planned_trial.planned_case, number)
                 sourced = self._copy(planned_trial, target)

@@ -9,6 +9,7 @@ from regauge.judges.calibration import (
     Judgement,
     Label,
     LabelledVerdict,
+    _RaterLabels,
     find_disagreements,
     measure_agreement,
 )
@@ -200,3 +201,20 @@ def test_any_scores_can_be_compared(rows):
     found = measure_agreement("scores", judged)
     assert sum(map(sum, found.confusion.counts)) == found.verdicts == len(rows)
     assert len(found.confusion.labels) <= 10
+
+
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [(3, ["0", "0.5", "1"]), (10, None), (11, ["0", "0.25", "0.5", "0.75", "1"])],
+)
+def test_more_than_ten_levels_are_described_by_quarters(count: int, names: list[str] | None):
+    values = [number / (count - 1) for number in range(count)]
+    verdicts = [
+        LabelledVerdict(
+            label=Label(id=f"l{number}", case="c", outputs=("x",), value=value),
+            judgements=(Judgement(opinions=("pass",), score=value),),
+        )
+        for number, value in enumerate(values)
+    ]
+    labels = _RaterLabels("scores", verdicts)
+    assert list(labels.names) == (names or [f"{value:g}" for value in values])

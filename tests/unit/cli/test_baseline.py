@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 
-from regauge.cli.baseline import _Power
+from regauge.cli import group
+from regauge.cli.baseline import _Power, command
 from regauge.gate import Count, DetectableDrop, GatePolicy
 
 TARGET = DetectableDrop(drop=0.05, power=0.8)
@@ -31,3 +33,11 @@ def test_a_drop_takes_cases_or_first_trials(cases: int | None, draws: int | None
         needed_draws=draws,
     )
     assert power._required_text(TARGET) == text
+
+
+@pytest.mark.parametrize("hours", ["-0.1", "8784.1", "inf", "nan"])
+def test_sessions_are_at_most_a_year_apart(hours: str):
+    output = CliRunner().invoke(group, ["baseline", "update", "--session-gap", hours]).output
+    assert "Invalid value for '--session-gap'" in output
+    (option,) = [one for one in command.commands["update"].params if one.name == "session_gap"]
+    assert (option.type.min, option.type.max) == (0, 8_784)

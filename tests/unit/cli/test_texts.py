@@ -8,9 +8,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from click import BadParameter
 from click.testing import CliRunner
 
 from regauge.cli import group
+from regauge.cli._options import OutputFile
 from regauge.cli.mutate import _print_suggestion, _progress_text, _row
 from regauge.cli.record import _resume_hint
 from regauge.cli.refine import resume_hint
@@ -103,3 +105,17 @@ def test_checks_for_an_existing_case_are_to_be_added_by_hand(capsys: pytest.Capt
     assert (row["case"], row["passed"], row["mutant_failed"]) == (None, 5, 5)
     assert _row(GuardSuggestion(row=ROW, status="none"))["added_checks"] is None
     assert json.dumps(row)
+
+
+@pytest.mark.parametrize("value", ["-", "run.html", "sub/run.html", "{root}/run.html"])
+def test_a_file_in_a_directory_or_standard_output_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+):
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    value = value.format(root=tmp_path)
+    assert OutputFile().convert(value, None, None) == value
+    with pytest.raises(UsageError, match=r"no/run.html cannot be written: there is no no\n"):
+        OutputFile().convert("no/run.html", None, None)
+    with pytest.raises(BadParameter, match="is a directory"):
+        OutputFile().convert("sub", None, None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regauge.datasets import Shard, assign_by_time, case_ids, load_dataset, shard_of
-from regauge.errors import DatasetError
+from regauge.errors import DatasetError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +27,32 @@ def test_every_case_is_in_exactly_one_shard(case: str, count: int):
 
 def test_a_shard_is_shown_by_its_number():
     assert str(Shard(number=3, count=20)) == "shard 3 of 20"
+
+
+@pytest.mark.parametrize(
+    ("text", "shard"),
+    [
+        ("1/1", (1, 1)),
+        ("3/20", (3, 20)),
+        ("20/20", (20, 20)),
+        ("10000/10000", (10_000, 10_000)),
+        *(
+            (text, None)
+            for text in ("", "3", "0/3", "4/3", "1/10001", "1/0", "-1/3", "1/3/4", "a/3")
+        ),
+        *((text, None) for text in ("1/ 3", "+1/3", "\u0661/3", "1/3\n", "0000001/3")),
+    ],
+)
+def test_a_shard_is_parsed_from_its_number_and_their_count(
+    text: str, shard: tuple[int, int] | None
+):
+    if shard is None:
+        with pytest.raises(UsageError, match="from 1 to their count, which is 10,000 at most"):
+            Shard.parse(text)
+        return
+    parsed = Shard.parse(text, assigned_by="time")
+    assert (parsed.number, parsed.count, parsed.assigned_by) == (*shard, "time")
+    assert Shard.parse(text).assigned_by == "id"
 
 
 def test_shards_are_of_about_one_size():

@@ -299,3 +299,41 @@ def test_the_parts_of_an_object_are_fenced_however_a_template_reads_them():
     assert (value["count"], len(value)) == (3, 2)
     (first, _) = value
     assert str(first) != "name"
+
+
+FIELDS = {"output": "The disk is full.", "input": "disk", "blank": "  "}
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("The disk is full.", ["", "output", ""]),
+        ("Actual Output:\nThe disk is full.\n", ["Actual Output:\n", "output", "\n"]),
+        (
+            "Input:\ndisk\n\nActual Output:\nThe disk is full.",
+            ["Input:\n", "input", "\n\nActual Output:\n", "output", ""],
+        ),
+        # Text that is no heading might be somebody's, so all of it is fenced as one.
+        ("Input:\ndisk\nand more", None),
+        ("Input:\ndisk and\nActual Output:\nThe disk is full.", None),
+        ("look: disk", None),
+        ("Nothing of it.", None),
+    ],
+)
+@pytest.mark.parametrize("name", ["text", "test_case_content", "claims"])
+def test_the_fields_of_a_text_are_fenced_below_their_headings(
+    text: str, parts: list[str] | None, name: str
+):
+    nonce = "0123456789ab"
+
+    def fence(field: str, value: str) -> str:
+        return f"<field.{field}-{nonce}>\n{value}\n</field.{field}-{nonce}>"
+
+    fenced = _fence_value(name, text, nonce, FIELDS)
+    if parts is None or name == "claims":
+        assert fenced == fence(name, text)
+    else:
+        assert fenced == "".join(
+            fence(part, FIELDS[part]) if part in FIELDS else part for part in parts
+        )
+    assert _fence_value(name, text, nonce, {}) == fence(name, text)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regauge.errors import UsageError
+from regauge import judges
+from regauge.errors import JudgeError, UsageError
 from regauge.judges import Check, on_text, passed, promptfoo_python, rule
+from regauge.judges._output import JudgedOutput
+from tests.unit.judges.samples import CASE, completion
 
 
 @rule()
@@ -65,3 +69,31 @@ def test_a_file_without_an_assertion_is_refused(
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(UsageError, match=message):
         promptfoo_python(file=name)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "said"),
+    [
+        (judges.contains_any(judges.expected("v")), ["full"], "pass"),
+        (judges.contains_any(judges.expected("v")), ["full", 3], "a text to look for cannot be 3"),
+        (judges.max_words(judges.expected("v")), 4, "pass"),
+        (judges.max_words(judges.expected("v")), 3, "fail"),
+        (judges.max_words(judges.expected("v")), "3", "a whole number from 0 up, not '3'"),
+        (judges.max_words(judges.expected("v")), -1, "a whole number from 0 up, not -1"),
+        (judges.similarity("The disk.", at_least=judges.expected("v")), 0.5, "pass"),  # type: ignore[arg-type]
+        (judges.similarity("The disk.", at_least=judges.expected("v")), 1.5, "at_least"),  # type: ignore[arg-type]
+        (judges.similarity("The disk.", measure=judges.expected("v")), "partial", "pass"),  # type: ignore[arg-type]
+        (judges.similarity("The disk.", measure=judges.expected("v")), "parts", "measure"),  # type: ignore[arg-type]
+    ],
+)
+def test_parameters_of_a_case_follow_the_rules_of_parameters(
+    rule: judges.Rule, value: object, said: str
+):
+    case = replace(CASE, expected={"v": value})
+    output = JudgedOutput.from_completion(completion("The disk is full."), case)
+    if said in {"pass", "fail"}:
+        assert rule.examine(output).outcome == said
+        return
+    with pytest.raises(JudgeError, match=r"^expected of case 'disk-full': ") as caught:
+        rule.examine(output)
+    assert said in str(caught.value)

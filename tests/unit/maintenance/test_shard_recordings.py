@@ -56,11 +56,11 @@ def shards(tmp_path: Path) -> Shards:
 
 
 def test_lines_of_all_shards_are_sorted_into_the_committed_ones(shards: Shards):
-    shards.commit(recording(2), recording(0))
+    shards.commit(recording(0), recording(4), recording(2))
     shards.add(recording(3), recording(1))
-    shards.add(recording(4))
+    shards.add(recording(5))
     assert shards.merge() == (3, 0)
-    assert [case for case, _, _ in shards.texts()] == [f"case-{n:04}" for n in range(5)]
+    assert [case for case, _, _ in shards.texts()] == [f"case-{n:04}" for n in range(6)]
     assert not [*shards.target.glob(".*")]
     before = (shards.target / NAME).stat().st_mtime_ns
     assert shards.merge() == (0, 0)

@@ -178,3 +178,36 @@ def test_no_latencies_have_no_percentile():
     assert _percentile([], 0.5) is None
     assert _percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
     assert _percentile([1.0, 2.0, 3.0, 4.0], 0.95) == 4.0
+
+
+def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any):
+    (row,) = rows_of(made.result([made.trial()], node_id="a"))
+    checks = [
+        {"check": "tone", "outcome": "fail", "advisory": "not calibrated"},
+        {"check": "short", "outcome": "pass", "advisory": "not calibrated"},
+        {"check": "max_words", "outcome": "fail"},
+    ]
+    verdict = row["verdicts"][0] | {
+        "judge": "checks",
+        "blocking": True,
+        "calls": 3,
+        "cost_usd": 0.5,
+        "details": {"checks": checks},
+    }
+    tally = RunTally()
+    tally.add({**row, "verdicts": [verdict]})
+    other = [{**verdict, "judge": "own"}]
+    tally.add({**row, "node": "b", "case": "c1", "verdicts": other})
+    (suite,) = tally.suites()
+    judges = {judge.name: judge for judge in suite.judges}
+    counts = {name: (judge.blocking, judge.passed, judge.failed) for name, judge in judges.items()}
+    assert counts == {
+        "checks": (True, 1, 0),
+        "checks: tone": (False, 0, 1),
+        "checks: short": (False, 1, 0),
+        "own": (True, 1, 0),
+    }
+    assert [judges[name].status_reason for name in ("checks: tone", "checks: short")] == [
+        "not calibrated"
+    ] * 2
+    assert suite.judge_cost_usd == pytest.approx(1.0)

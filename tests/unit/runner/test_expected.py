@@ -14,7 +14,13 @@ from hypothesis import given, settings, strategies as st
 from regauge.errors import MissingRecordingError
 from regauge.project import Project
 from regauge.prompts import Message
-from regauge.providers import Completion, CompletionRequest, Usage
+from regauge.providers import (
+    Completion,
+    CompletionRequest,
+    ModelId,
+    Usage,
+    approximate_tokens,
+)
 from regauge.recordings import Recording, RecordingKey
 from regauge.runner import EvalSession, PlannedCase, PlannedTrial, RunOptions
 from regauge.runner._expected import (
@@ -24,6 +30,7 @@ from regauge.runner._expected import (
     output_sample,
     unrecorded_output,
 )
+from regauge.runner._missing import Misses, missing_completions
 from regauge.runner._plan import CaseRequest, judges_file
 
 if TYPE_CHECKING:
@@ -355,3 +362,51 @@ def test_judges_see_the_recorded_completion_or_a_sample(tmp_path: Path, made: An
     completion = Completion(text="ok", finish_reason="stop")
     requests = first_requests(judge, trial, completion)
     assert [request.messages[0].content for request in requests] == ["c0: ok", "again"]
+
+
+def test_missing_completions_are_summed_by_prompt_and_model(tmp_path: Path, made: Any):
+    desk = Desk(tmp_path, made, cases=2)
+    priced = replace(desk.suite, model=ModelId(provider="local", model="clerk"))
+    trials = [PlannedTrial(PlannedCase(priced, made.case(1)), number) for number in (0, 1)]
+    with closing(desk.session) as session:
+        completions, settings = session.completions, session.project.settings
+        sim, local = missing_completions(
+            [*desk.trials, *trials],
+            ExpectedUsage(completions),
+            completions,
+            settings,
+            options=RunOptions(record="none"),
+        )
+    tokens = approximate_tokens(desk.trials[0].planned_case.request(0)) + 300
+    assert (sim.prompt, sim.model, sim.simulated) == ("alert", "sim:clerk-1", True)
+    assert (sim.completions, sim.cases, sim.calls, sim.stale) == (2, 2, 2, 0)
+    assert (sim.tokens, sim.cost_usd, sim.batch_cost_usd) == (2 * tokens, 0, None)
+    assert sim.command == "regauge record alert"
+    assert (local.model, local.simulated) == ("local:clerk", False)
+    assert (local.completions, local.cases, local.tokens) == (2, 1, 2 * tokens)
+    assert local.cost_usd == pytest.approx(2 * (tokens - 300 + 2 * 300) / 1e6)
+
+
+def test_missing_judgements_are_summed_by_judge(tmp_path: Path, made: Any):
+    first = Asking("first", EACH, models=("local:clerk",))
+    second = Asking("second", FIXED, models=("sim:m", "local:other"))
+    desk = Desk(tmp_path, made, first, second, cases=3)
+    desk.record(Asking("first", models=("sim:m",)), 2)
+    misses = Misses()
+    for judge, trial in ((first, 0), (first, 0), (second, 1), (first, 2), (second, 2)):
+        misses.note(judge, desk.trials[trial])  # type: ignore[arg-type] - it is not run
+    with closing(desk.session) as session:
+        one, other = misses.summary(
+            desk.judging,
+            session.completions,
+            session.project.settings,
+            options=RunOptions(record="none", models=("sim:clerk-1",)),
+        )
+    assert (one.prompt, one.judge, one.models) == ("alert", "first", "local:clerk")
+    assert (one.judgements, one.cases, one.stale, one.simulated) == (2, 2, 1, False)
+    assert (one.calls, one.tokens, one.cost_usd) == (2, 60, pytest.approx(2 * 40 / 1e6))
+    assert one.command == "regauge record alert --model sim:clerk-1"
+    assert (other.judge, other.models) == ("second", "sim:m, local:other")
+    assert (other.judgements, other.cases, other.stale, other.simulated) == (2, 2, 0, False)
+    assert (other.calls, other.tokens) == (1, 180)
+    assert (other.cost_usd, other.batch_cost_usd) == (0, None)

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.errors import UsageError
-from regauge.project import Settings
-from regauge.runner import RunOptions, resolve_options
+from regauge.errors import RegaugeError, UsageError
+from regauge.judges import min_chars
+from regauge.project import Project, Settings
+from regauge.runner import RunOptions, golden, resolve_options, spec_of
 from regauge.runner._missing import record_command
-from regauge.runner._spec import TRIALS_MAX, declared_evals
+from regauge.runner._spec import TRIALS_MAX, EvalSpec, declared_evals
+from regauge.runner._suite import bind
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOTHING: dict[str, Any] = {
     "record": None,
@@ -94,6 +100,52 @@ def test_numbers_out_of_range_are_refused(given: dict[str, Any], words: str):
     with pytest.raises(UsageError) as caught:
         resolved(**given)
     assert words in str(caught.value)
+
+
+def test_an_eval_has_the_options_of_its_decorator():
+    def evaluated(result: Any) -> None: ...
+
+    judge = min_chars(1)
+    options: dict[str, Any] = {
+        "judges": [judge],
+        "dataset": "cases",
+        "trials": 3,
+        "pass_rate": 0.5,
+        "model": "sim:clerk-1",
+        "version": "1.0.0",
+        "target": "shop",
+    }
+    assert spec_of(golden("alert", **options)(evaluated)) == EvalSpec(
+        prompt="alert", **{**options, "judges": (judge,)}
+    )
+    assert spec_of(golden("alert")(evaluated)) == EvalSpec(
+        prompt="alert",
+        judges=(),
+        dataset=None,
+        trials=None,
+        pass_rate=1.0,
+        model=None,
+        version=None,
+        target=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        *(({"pass_rate": rate}, "above 0 and at most 1, not") for rate in (0, -1, 1.01, 2, "1", None)),
+        *(({"trials": n}, f"trials must be from 1 to {TRIALS_MAX}, not") for n in (0, -1, TRIALS_MAX + 1, 1.0, "2")),
+        ({"pass_rate": 1, "trials": TRIALS_MAX}, "there is no prompt 'alert'"),
+        ({"pass_rate": 0.001, "trials": 1}, "there is no prompt 'alert'"),
+    ],
+)  # fmt: skip
+def test_numbers_of_an_eval_are_in_their_range(tmp_path: Path, options: dict[str, Any], words: str):
+    def evaluated(result: Any) -> None: ...
+
+    spec = spec_of(golden("alert", **options)(evaluated))
+    assert spec is not None
+    with pytest.raises(RegaugeError, match=re.escape(words)):
+        bind(spec, evaluated, project=Project(root=tmp_path), options=RunOptions(record="none"))
 
 
 def test_without_options_a_run_has_the_defaults_of_its_options():

@@ -1,0 +1,69 @@
+"""Parts of HTML pages: their titles, and texts that cannot reorder or hide others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from markupsafe import Markup
+
+from regauge.gate import CANDIDATE_FIRST
+from regauge.reports.html._coverage import _title
+from regauge.reports.html._page import _finalize
+from regauge.reports.html._source import pass_counts
+
+
+@pytest.mark.parametrize(
+    ("value", "title", "total", "missing"),
+    [
+        (0.5, "2 of 4 instructions guarded", 4, None),
+        (0.5, "2 of 4 instructions guarded", 4, 2),
+        (None, "no mutants", 0, None),
+        (None, "no instruction measured", 0, 6),
+    ],
+)
+def test_the_title_of_a_mutation_report_states_what_is_guarded(
+    value: float | None, title: str, total: int, missing: int | None
+):
+    report: Any = SimpleNamespace(
+        prompt="triage",
+        score=SimpleNamespace(value=value, killed=2, total=total),
+        missing=None if missing is None else SimpleNamespace(mutants=missing),
+        mutants=[None] * 6,
+    )
+    assert _title(report) == f"triage: {title}"
+
+
+def test_texts_of_a_page_reorder_and_hide_nothing():
+    assert _finalize("a\u202eb\x1b[31m") == "a\\u202eb\\x1b[31m"
+    markup = Markup("<b>\u202e</b>")
+    assert _finalize(markup) is markup
+    assert [_finalize(value) for value in (3, None)] == [3, None]
+
+
+def test_cases_that_passed_are_those_of_the_first_model_and_of_first_trials():
+    def suite(prompt: str, model: str, passed: int, cases: int, unmeasured: int = 0) -> Any:
+        return SimpleNamespace(
+            prompt=prompt, model=model, passed=passed, cases=cases, unmeasured=unmeasured,
+            comparison=None if prompt == "b" else object(),
+        )  # fmt: skip
+
+    suites = [
+        suite("a", "m1", 3, 5, 1), suite("a", "m2", 9, 9), suite("a", "m1", 1, 2), suite("b", "m2", 0, 1),
+    ]  # fmt: skip
+    plain: Any = SimpleNamespace(decision=None, suites=suites)
+    assert pass_counts(plain, []) == {"a": (4, 6), "b": (0, 1)}
+    rows = [
+        {"prompt": prompt, "side": side, "trial": trial, "outcome": outcome}
+        for prompt, side, trial, outcome in [
+            ("a", "candidate", CANDIDATE_FIRST, "passed"),
+            ("a", "candidate", CANDIDATE_FIRST, "failed"),
+            ("a", "candidate", CANDIDATE_FIRST + 1, "passed"),
+            ("a", "base", CANDIDATE_FIRST, "passed"),
+            ("a", "candidate", CANDIDATE_FIRST, "unmeasured"),
+            ("b", None, 0, "failed"),
+        ]
+    ]
+    gate: Any = SimpleNamespace(decision="accept", suites=suites)
+    assert pass_counts(gate, rows) == {"a": (1, 2), "b": (0, 1)}
