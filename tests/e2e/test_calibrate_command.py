@@ -212,6 +212,8 @@ def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(
     assert done.stderr.count("judgements missing: the budget of $0.002 is reached") == 1
     asked = endpoint.total
     assert 0 < asked < 96
+    planned = judged.command("judges", "calibrate", "tone", "--dry-run").stdout
+    assert planned == f"96 judgements: {asked} recorded, {96 - asked} to make\n"
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
     assert judged.command("judges", "calibrate", "tone").returncode == 0
     assert endpoint.total == 96

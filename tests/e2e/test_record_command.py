@@ -115,6 +115,11 @@ def test_recordings_of_cases_that_cannot_be_rendered_are_not_pruned(project: Eva
     refused = project.command("record", "--prune")
     assert refused.returncode == 2
     assert "input 'text' is missing" in refused.stderr
+    both = project.command("record", "--prune", "--refresh")
+    assert (both.returncode, both.stderr) == (
+        2,
+        "error: --refresh does not go with --prune\n  fix: run one after the other\n",
+    )
     assert len(project.recordings()) == 2
 
 

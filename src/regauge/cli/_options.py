@@ -284,7 +284,8 @@ def read_file(name: str, *, place: str = "", prefix: str = "", is_stdin: bool = 
     place = place or name
     try:
         stdin = click.get_text_stream("stdin") if is_stdin else None
-        return Path(name).read_text(encoding="utf-8") if stdin is None else stdin.read()
+        text = Path(name).read_text(encoding="utf-8") if stdin is None else stdin.read()
+        return text.removeprefix("\ufeff")  # the byte order mark of Windows
     except UnicodeDecodeError as error:
         raise UsageError(f"{prefix}{place} is not UTF-8", fix="save it as UTF-8") from error
     except OSError as error:

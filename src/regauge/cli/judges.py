@@ -237,7 +237,12 @@ def _completion(text: str) -> Completion:
             raise UsageError(f"the recorded completion cannot be read: {error}") from error
     source = "file"
     return Completion(
-        text=text, finish_reason="stop", usage=Usage(), model=source, provider=source, latency_s=0.0
+        text=text,
+        finish_reason="stop",
+        usage=Usage(),
+        model=source,
+        provider=source,
+        latency_s=None,
     )
 
 

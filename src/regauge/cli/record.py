@@ -134,6 +134,9 @@ def command(
     interruption, the same command continues.
     """
     project = Project.find()
+    if prune:
+        fix = "run one after the other"
+        refuse_options({"--refresh": refresh}, "does not go with --prune", fix=fix)
     if batch or collect:
         reason = "does not go with --batch and --collect"
         refused = {"--refresh": refresh, "--prune": prune}

@@ -40,7 +40,7 @@ from regauge.reports import (
     write_csv,
     write_parquet,
 )
-from regauge.reports.html import case_count, html_report, load_source, write_pages
+from regauge.reports.html import html_report, load_source, page_count, write_pages
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -205,14 +205,14 @@ def _refuse_misfits(form: Format, output: str, against: str | None) -> None:
 
 def _write_html(project: Project, run: Path, against: Path | None, output: str) -> None:
     """Write the report of a run, with the run history of its prompts if it can be read."""
-    cases = case_count(read_record(run))
-    limit = project.settings.html_cases_max
-    paged = cases > limit
+    pages = page_count(read_record(run), [run, *([against] if against else [])], project)
+    paged = pages > 1
     if paged and output == STDOUT:
+        settings = project.settings
         raise UsageError(
-            f"the report of {cases:,} cases is an index with pages, not one file\n"
-            "  fix: regauge report -o report.html, or raise html_cases_max in [tool.regauge], now"
-            f" {limit:,}"
+            f"the report is an index with {pages} pages of cases, not one file\n"
+            "  fix: regauge report -o report.html, or raise html_cases_max and html_mb_max in"
+            f" [tool.regauge], now {settings.html_cases_max:,} and {settings.html_mb_max:g}"
         )
     load = partial(load_source, run, project=project, against=against, cases=not paged)
     try:
@@ -224,7 +224,7 @@ def _write_html(project: Project, run: Path, against: Path | None, output: str) 
         write_and_report(html_report(source), output)
         return
     with output_path(output) as path:
-        pages = write_pages(source, path, run=run, project=project, against=against)
+        write_pages(source, path, pages=pages, run=run, project=project, against=against)
     click.echo(f"wrote {output} and {path.stem}-cases, {plural(pages, 'page')}", err=True)
 
 

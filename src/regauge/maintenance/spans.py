@@ -99,8 +99,11 @@ def read_spans(path: Path) -> list[SpanCall]:
         if path.stat().st_size > _BYTES_MAX:
             raise UsageError(f"{path} is larger than 512 MiB", fix="split the file")
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", fix="give a file of spans") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8", fix="save it as UTF-8") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"{path} cannot be read: {reason}", fix="give a file of spans") from error
     spans = chain.from_iterable(map(_spans, _documents(text, path)))
     calls = (_call(span, f"{path}:{number}") for number, span in enumerate(spans, 1))
     return [call for call in calls if call is not None]

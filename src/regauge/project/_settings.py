@@ -629,6 +629,7 @@ class Settings(_Table):
         store: URL of the run history: PostgreSQL, or `sqlite:///FILE`; by default
             `.regauge/history.sqlite3`.
         html_cases_max: Cases per HTML file; larger reports are an index with pages in a directory.
+        html_mb_max: Megabytes per HTML file, about.
         gate: The limits of the gate.
         calibration: Requirements for blocking LLM judges.
         refine: The limits of `regauge refine`.
@@ -651,6 +652,7 @@ class Settings(_Table):
     providers: _Providers = {}
     targets: _Targets = {}
     html_cases_max: int = Field(default=2000, ge=1)
+    html_mb_max: float = Field(default=20, gt=0)
     gate: GateSettings = Field(default_factory=GateSettings)
     calibration: CalibrationSettings = Field(default_factory=CalibrationSettings)
     refine: RefineSettings = Field(default_factory=RefineSettings)

@@ -380,5 +380,20 @@ def test_a_report_of_several_files_is_not_written_to_standard_output(project: Ev
     project.run()
     done = project.command("report", "--format", "html")
     assert done.returncode == 2
-    assert "the report of 5 cases is an index with pages, not one file" in done.stderr
+    assert "the report is an index with 3 pages of cases, not one file" in done.stderr
     assert "fix: regauge report -o report.html, or raise html_cases_max" in done.stderr
+
+
+def test_a_report_of_long_texts_has_pages_of_a_bounded_size(project: EvalProject):
+    """Long inputs in files count, too; the simulated model repeats them."""
+    project.settings("html_mb_max = 0.2")
+    project.write("fixtures/long.txt", "x" * 50_000)
+    project.golden(
+        [project.case(number) | {"inputs": {"text": {"file": "long.txt"}}} for number in range(12)]
+    )
+    project.run()
+    done = project.command("report", "-o", "report.html")
+    assert done.stderr.startswith("wrote report.html and report-cases, ")
+    sizes = [path.stat().st_size for path in (project.root / "report-cases").iterdir()]
+    assert len(sizes) == 13
+    assert max(sizes) < 300_000

@@ -52,3 +52,17 @@ def test_judges_are_found_by_name_and_summary_in_any_case():
     assert names == sorted(names)
     assert {"contains", "detected_language"} < {*names}
     assert {judge["name"] for judge in json.loads(listed("langdetect", "--json"))} < {*names}
+
+
+def test_an_output_of_a_file_has_no_latency(tmp_path):
+    output = tmp_path / "output.txt"
+    output.write_text("It is done.")
+    done = CliRunner().invoke(group, ["judges", "try", "max_latency_s: 1", str(output)])
+    assert "the latency is unknown: a batch, or a text alone" in done.output
+
+
+def test_an_output_that_windows_saved_is_read_without_its_mark(tmp_path):
+    output = tmp_path / "output.json"
+    output.write_bytes(b'\xef\xbb\xbf{"kind":\r\n "bug"}\r\n')
+    done = CliRunner().invoke(group, ["judges", "try", "json_parses", str(output)])
+    assert done.output.startswith("json_parses: pass")

@@ -61,6 +61,7 @@ def value_of(settings: Settings, name: str) -> object:
         ("timeout_s", [0.001], [0, -1]),
         ("holdout", [0, 1, 0.5], [-0.01, 1.01]),
         ("html_cases_max", [1], [0]),
+        ("html_mb_max", [0.001], [0, -1]),
         ("gate.first_trials", [1, 24, "auto"], [0, 25]),
         ("gate.baseline_trials", [3, 100, "auto"], [2, 101]),
         ("gate.accepted_max", [0, 7], [-1]),

@@ -118,7 +118,7 @@ def test_json_is_compared_as_its_options_have_it(options: Any, text: str, outcom
 @pytest.mark.parametrize(
     ("rule", "changes", "outcome", "reason"),
     [
-        (judges.max_latency_s(1), {"latency_s": None}, "abstain", "latency of a batch is unknown"),
+        (judges.max_latency_s(1), {"latency_s": None}, "abstain", "latency is unknown: a batch, or a text alone"),
         (judges.finish_reason_is("stop"), {"finish_reason": "length"}, "fail", "finish_reason is 'length'"),
         (judges.tool_calls_match([{"name": "f"}]), {"tool_calls": ()}, "fail", "no tool was called"),
         (judges.tool_calls_match([{"name": "f"}]), {"tool_calls": (ToolCall(id="1", name="f", arguments="{"),)}, "fail", "the arguments of f are not JSON"),

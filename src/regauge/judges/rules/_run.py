@@ -86,7 +86,7 @@ def max_latency_s(limit: Amount, *, blocking: bool = False) -> Check:
     def check(output: JudgedOutput) -> Verdict:
         latency_s = completion_of(output, "max_latency_s").latency_s
         if latency_s is None:
-            return abstained("the latency of a batch is unknown", code="no_latency")
+            return abstained("the latency is unknown: a batch, or a text alone", code="no_latency")
         verdict = _at_most(
             latency_s,
             limit,

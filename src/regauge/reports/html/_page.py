@@ -291,6 +291,7 @@ def labels_html(sheet: LabelSheet, judge: str, file: str, cases: Mapping[str, Go
 _PART_PAGES: Final = 20
 # A browser searches as many cases without delay.
 _LISTED_MAX: Final = 50_000
+_MB: Final = 1_000_000
 _WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 _REASON_CHARS: Final = 200
 _LISTED: Final = (
@@ -300,21 +301,52 @@ _LISTED: Final = (
 _GOOD: Final = frozenset({"passed", "unchanged"})
 
 
-def case_count(record: RunRecord) -> int:
-    """The number of cases of a run, counted per model."""
-    return sum(suite.cases for suite in record.suites if suite.side != "base")
+def page_count(record: RunRecord, runs: Iterable[Path], project: Project) -> int:
+    """The number of pages of cases that a report needs; 1 if all fit into one file.
+
+    Args:
+        record: The run.
+        runs: The directories of the run, and of the one to compare with.
+        project: The project, with the limits of a file.
+    """
+    suites = [suite for suite in record.suites if suite.side != "base"]
+    cases = sum(suite.cases for suite in suites)
+    rows = [run / "trials.jsonl" for run in runs]
+    size = sum(path.stat().st_size for path in rows if path.is_file()) + sum(
+        _inputs_size(suite.dataset, suite.cases, project) for suite in suites
+    )
+    settings = project.settings
+    share = max(cases / settings.html_cases_max, size / (settings.html_mb_max * _MB))
+    # Pages vary in length, and none should be much longer than a file may be.
+    least = ceil(2 * share) if share > 1 else 1
+    parts = ceil(least / _PART_PAGES)
+    return parts * ceil(least / parts)
+
+
+def _inputs_size(dataset: str, cases: int, project: Project) -> float:
+    """The estimated bytes of the inputs of a dataset: the mean of about 100 cases for all."""
+    golden = read_golden(dataset, project, part=Shard(number=1, count=ceil(cases / 100) or 1))
+    sizes = [len(_json(dict(case.inputs))) for case in golden.cases.values()]
+    return sum(sizes) / len(sizes) * cases if sizes else 0
 
 
 def write_pages(
-    source: ReportSource, path: Path, *, run: Path, project: Project, against: Path | None
-) -> int:
-    """Write the index and pages of a run; return the number of pages.
+    source: ReportSource,
+    path: Path,
+    *,
+    pages: int,
+    run: Path,
+    project: Project,
+    against: Path | None,
+) -> None:
+    """Write the index and pages of a run.
 
     A hash of the id assigns a case to a page. Memory holds one page and the cases of the index.
 
     Args:
         source: The run, without its trials.
         path: The file of the index. `report.html` has its pages in `report-cases`.
+        pages: The number of pages, from `page_count`.
         run: The directory of the run.
         project: The project, with golden cases.
         against: The directory of a run to compare with; None without one.
@@ -323,10 +355,7 @@ def write_pages(
         InvalidFileError: A row cannot be read.
         OSError: A file cannot be written.
     """
-    # Pages vary in length, and none should be much longer than a file may be.
-    least = ceil(2 * case_count(source.record) / project.settings.html_cases_max)
-    parts = ceil(least / _PART_PAGES)
-    pages = parts * ceil(least / parts)
+    parts = ceil(pages / _PART_PAGES)
     directory = path.with_name(f"{path.stem}-cases")
     directory.mkdir(exist_ok=True)
     for old in directory.iterdir():
@@ -367,7 +396,6 @@ def write_pages(
     )
     index = run_page(source, overview_of(source, index_cases.words), index_cases.cases(), place)
     path.write_text(index, encoding="utf-8")
-    return pages
 
 
 def _source_of_page(
