@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import ssl
 import time
 from typing import TYPE_CHECKING, Final, cast
+from urllib.request import getproxies
 
 import httpx2
 
@@ -52,6 +54,18 @@ class _BoundedResponse(httpx2.Response):
             if remaining < 0:
                 raise BodyTooLargeError(self.bytes_max)
             yield part
+
+
+def certificates_for(url: str) -> ssl.SSLContext | bool:
+    """The `verify` of a client for one server: those of the system, none for plain HTTP.
+
+    To read the certificates of the system takes longer than all else that a client does before
+    its first request. A proxy may need them whatever the server is.
+    """
+    if url.startswith("http://") and not getproxies():
+        # Trusts no certificate.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return True
 
 
 def limit_body(response: httpx2.Response) -> _BoundedResponse:

@@ -187,6 +187,7 @@ def test_importing_the_command_line_loads_nothing_heavy(
     heavy = {"openai", "deepeval", "pandas", "jinja2", "pytest", "httpx2"}
     assert not heavy & modules_loaded_by("import regauge.cli")
     assert not (heavy - {"pytest"}) & modules_loaded_by("import regauge.cli.init")
+    assert "regauge.mutate" not in modules_loaded_by("import regauge.cli.lint")
 
 
 def test_what_changes_a_project_says_in_json_what_it_did(tmp_path: Path):

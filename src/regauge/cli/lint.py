@@ -16,7 +16,6 @@ from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import lint_labels
 from regauge.maintenance.collection import tests_targets
 from regauge.maintenance.stale import lint_datasets, lint_evals, unreported_error
-from regauge.mutate import mutants_errors
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import RecordingsFile, check_file_sizes, replacements_in
@@ -61,7 +60,11 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     diagnostics += lint_datasets(project, evals)
     diagnostics += lint_labels(project)
     diagnostics += baseline_errors(project)
-    diagnostics += mutants_errors(project)
+    if (project.fixtures_dir / "mutants").exists():
+        # To load it takes a fifth of a short lint.
+        from regauge.mutate import mutants_errors
+
+        diagnostics += mutants_errors(project)
     target_errors, target_warnings = lint_targets(project, os.environ)
     diagnostics += target_errors
     reported_errors = [project.shorten(str(diagnostic)) for diagnostic in diagnostics]

@@ -142,11 +142,14 @@ class Api:
     ) -> None:
         import httpx2
 
+        from regauge.bounded_http import certificates_for
+
         self.access = access
         self._sleep = sleep
         self._on_wait = on_wait
         self._client = httpx2.Client(
             timeout=_TIMEOUT_S,
+            verify=certificates_for(access.api_url),
             headers={
                 "Accept": "application/vnd.github+json",
                 "Authorization": f"Bearer {access.token}",

@@ -273,7 +273,9 @@ class RuleFactory(Generic[P]):
             parameters = self.signature.parameters.values()
             is_list = any(part.kind is part.VAR_POSITIONAL for part in parameters)
             usage = f"{self.kind}{self.form}" + f"; in YAML {self.kind}: [...]" * is_list
-            raise UsageError(f"{self.kind}: {error}\n  it takes {usage}") from None
+            # Newer Pythons add what the form shows.
+            problem = str(error).replace("required keyword-only argument", "required argument")
+            raise UsageError(f"{self.kind}: {problem}\n  it takes {usage}") from None
         try:
             for key, value in bound.arguments.items():
                 bound.arguments[key] = map_leaves(

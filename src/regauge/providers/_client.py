@@ -12,7 +12,7 @@ import aiohttp
 import httpx2
 import openai
 
-from regauge.bounded_http import limit_body
+from regauge.bounded_http import certificates_for, limit_body
 from regauge.errors import ProviderError, explain_os_error, has_no_descriptor
 from regauge.on_demand import install_command
 from regauge.providers._endpoint import OPENAI_URL
@@ -217,6 +217,7 @@ def open_client(
         # The caller enforces the time limit; aiohttp would also set a timer for each read.
         "timeout": None,
         "follow_redirects": False,
+        "verify": certificates_for(endpoint.url),
     }
     if transport is not None:
         options["transport"] = transport

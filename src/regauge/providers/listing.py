@@ -79,7 +79,7 @@ def list_models(
     """
     import httpx2
 
-    from regauge.bounded_http import send_bounded
+    from regauge.bounded_http import certificates_for, send_bounded
 
     endpoint = Endpoint(name=name, settings=settings, environ=environ)
     url = f"{endpoint.url}/models"
@@ -90,7 +90,7 @@ def list_models(
         url = f"{url}?limit=1000"
         headers = {"anthropic-version": "2026-10-21", **headers}
     try:
-        with httpx2.Client(timeout=timeout_s) as client:
+        with httpx2.Client(timeout=timeout_s, verify=certificates_for(url)) as client:
             request = client.build_request("GET", url, headers=headers)
             reply = send_bounded(client, request, seconds_max=timeout_s)
     except httpx2.TimeoutException as error:

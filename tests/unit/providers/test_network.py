@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from regauge.bounded_http import certificates_for
 from regauge.errors import ProviderError
 from regauge.project import EndpointSettings
 from regauge.providers.remote import RemoteProvider
@@ -117,6 +118,24 @@ def test_a_file_of_certificates_that_cannot_be_read(kit, tmp_path, monkeypatch, 
     assert f"SSL_CERT_FILE ({path})" in str(error)
     assert "fix: correct SSL_CERT_FILE, or unset it" in str(error)
     assert error.attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("proxy", "said"), [("", "cannot be reached"), ("http://127.0.0.1:9", "SSL_CERT_FILE")]
+)
+def test_plain_http_needs_certificates_behind_a_proxy_only(kit, tmp_path, monkeypatch, proxy, said):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    error = asyncio.run(error_of(kit, "http://127.0.0.1:9/v1", max_attempts=1))
+    assert said in str(error)
+
+
+def test_without_certificates_no_server_is_trusted():
+    trusted = certificates_for("http://127.0.0.1:9/v1")
+    assert isinstance(trusted, ssl.SSLContext)
+    assert trusted.verify_mode is ssl.CERT_REQUIRED
+    assert not trusted.get_ca_certs()
+    assert certificates_for("https://api.example/v1") is True
 
 
 def test_a_server_that_does_not_speak_tls(kit):
