@@ -150,6 +150,12 @@ def test_lint_tells_an_error_of_a_prompt_once_and_an_error_of_evals_without_pyte
     assert said.count("role 'usr' is unknown") == 1
     assert "cannot be collected" not in said
     prompt.write_text(text)
+    golden = project.root / "fixtures/golden/triage.jsonl"
+    golden.rename(golden.with_name("kept"))
+    golden.mkdir()
+    said = project.command("lint").stdout
+    assert said.count("there is a directory at the path of this file") == 1
+    assert "cannot be collected" not in said
     project.write("evals/test_triage.py", "def broken(\n")
     said = project.command("lint").stdout
     assert "evals/test_triage.py:\nE     File" in said

@@ -161,8 +161,7 @@ def load_labels(judge: str, project: Project) -> Labels:
         )
         raise DatasetError(source.diagnostics) from None
     except OSError as error:
-        source.add_error(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
-        raise DatasetError(source.diagnostics) from error
+        raise DatasetError([Diagnostic.unreadable(source.place, error)]) from error
     records = [record for record in records if not _is_unlabelled(record.values)]
     if not records and not source.diagnostics:
         fix = "write pass or fail behind `label` in each line of the file"

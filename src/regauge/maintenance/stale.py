@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -214,6 +215,10 @@ def lint_datasets(project: Project, evals: LintedEvals) -> list[Diagnostic]:
     return find_errors(load, [path for path in paths if path not in evals.datasets])
 
 
+# The place of an eval, after an error of a file that it uses.
+_PLACE = re.compile(r"\n  eval: \S+:\d+$", re.MULTILINE)
+
+
 def unreported_error(
     error: RegaugeError, reported_errors: Sequence[str], project: Project
 ) -> RegaugeError | None:
@@ -222,7 +227,7 @@ def unreported_error(
         return error
     unreported: dict[str, str] = {}
     for name, reason in error.reasons.items():
-        left = project.shorten(reason)
+        left = _PLACE.sub("", project.shorten(reason))
         for diagnostic in reported_errors:
             left = left.replace(diagnostic, "")
         if left.strip():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from codecs import BOM_UTF8
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date, time
@@ -332,6 +333,8 @@ class Project:
             line = int(place[1]) if place else None
             words = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             fix = "correct the syntax; pytest and other tools read this file too"
+            if read_regular(self.pyproject).startswith(BOM_UTF8):
+                words, fix = "it begins with a byte order mark", "save it as UTF-8 without one"
             diagnostic = Diagnostic(
                 path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix
             )

@@ -157,6 +157,7 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
         ("tool = 5\n", "pyproject.toml:1: 'tool' must be a table, not 5"),
         ("[tool]\nregauge = [1]\n", "pyproject.toml:2: 'regauge' must be a table, not [1]"),
         ("x = " + "[" * 100_000, "pyproject.toml: not TOML: nested too deeply"),
+        ("\ufeffx = 1\n", "pyproject.toml:1: not TOML: it begins with a byte order"),
         (
             "[tool.regauge]\ntrials = true\n",
             ":2: tool.regauge.trials: must be a whole number, not true",
