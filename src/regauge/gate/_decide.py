@@ -444,8 +444,6 @@ def _caveats(
         yield f"{', '.join(new_prompts)} new"
     if removed := sum(case.state == "removed" for suite in suites for case in suite.cases):
         yield f"{plural(removed, 'case')} removed"
-    if not base_commit.changed:
-        yield "no file differs from the base"
     if base_commit.uncommitted:
         yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
     if prompt_changed:
