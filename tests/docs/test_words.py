@@ -92,7 +92,7 @@ def test_the_docs_stay_short():
     pages = [ROOT / "README.md", *(page for page in PAGES if DOCS in page.parents)]
     tokens = " ".join(page.read_text(encoding="utf-8") for page in pages).split()
     # The bars and rules of tables are no words.
-    assert sum(any(sign.isalnum() for sign in token) for token in tokens) <= 48_500
+    assert sum(any(sign.isalnum() for sign in token) for token in tokens) <= 49_000
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
