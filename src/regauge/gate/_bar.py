@@ -8,6 +8,7 @@ import json
 import sys
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from regauge.datasets import Script, Tier
 from regauge.gate._commit import target_of_base
 from regauge.judges import AsyncFunctionJudge, Rule, calibrated_judges, judge_status
-from regauge.project import ENDPOINT_IDENTITY
+from regauge.project import ENDPOINT_IDENTITY, CommandTarget, PythonTarget
 from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.prompts import Prompt
     from regauge.runner import DeclaredEval, Eval
+    from regauge.targets import Target
 
 
 def is_function_judge(judge: object) -> bool:
@@ -54,7 +56,24 @@ def with_imports(base_commit: BaseCommit, names: Iterable[str]) -> frozenset[str
     return frozenset(files)
 
 
-def files_of_callable(base_commit: BaseCommit, name: str) -> frozenset[str]:
+def files_of_target(base_commit: BaseCommit, target: Target) -> frozenset[str]:
+    """Return the code of a target: its modules or programs, with what these import."""
+    match target.settings:
+        case PythonTarget(callable=name):
+            return _files_of_callable(base_commit, name)
+        case CommandTarget(argv=argv):
+            inside = base_commit.repository.inside
+            files = {inside(target.root / word) for word in argv if (target.root / word).is_file()}
+            modules = (word for option, word in pairwise(argv) if option == "-m")
+            for name in modules:
+                files |= _files_of_callable(base_commit, name)
+                files |= _files_of_callable(base_commit, f"{name}.__main__")
+            return with_imports(base_commit, files)
+        case _:
+            return frozenset()
+
+
+def _files_of_callable(base_commit: BaseCommit, name: str) -> frozenset[str]:
     """Return the modules of a callable, as `module:function`, below the root or `src`."""
     root = base_commit.project.root
     files = _files_of_module(base_commit, name.partition(":")[0], root, root / "src")

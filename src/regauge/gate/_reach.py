@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from regauge.gate._bar import files_named_in, files_of_callable, literals_in, with_imports
-from regauge.project import CommandTarget, PythonTarget
+from regauge.gate._bar import files_named_in, files_of_target, literals_in
 from regauge.prompts import prompt_name
 from regauge.wording import first_of, plural
 
@@ -42,23 +40,6 @@ class NotMeasured:
     text: str
     command: str
     note: str = ""
-
-
-def files_of_target(base_commit: BaseCommit, target: Target) -> frozenset[str]:
-    """Return the code of a target: its modules or programs, with what these import."""
-    match target.settings:
-        case PythonTarget(callable=name):
-            return files_of_callable(base_commit, name)
-        case CommandTarget(argv=argv):
-            inside = base_commit.repository.inside
-            files = {inside(target.root / word) for word in argv if (target.root / word).is_file()}
-            modules = (word for option, word in pairwise(argv) if option == "-m")
-            for name in modules:
-                files |= files_of_callable(base_commit, name)
-                files |= files_of_callable(base_commit, f"{name}.__main__")
-            return with_imports(base_commit, files)
-        case _:
-            return frozenset()
 
 
 def undeclared_changes(

@@ -18,11 +18,11 @@ from regauge.evidence import NO_TRIALS
 from regauge.gate._bar import (
     files_named_in,
     files_of_code,
+    files_of_target,
     is_same_function,
     literals_in,
     with_imports,
 )
-from regauge.gate._reach import files_of_target
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
