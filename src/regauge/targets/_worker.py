@@ -15,11 +15,12 @@ import inspect
 import json
 import os
 import queue
+import re
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -100,9 +101,10 @@ class _ReadFiles:
         denied: The first path or command that was denied; empty without any.
     """
 
-    def __init__(self, root: Path, *, closed: Iterable[str], home: Path) -> None:
+    def __init__(self, root: Path, *, closed: Sequence[str], home: Path) -> None:
         self._prefix = f"{root}{os.sep}"
-        self._closed = tuple(closed)
+        words = "|".join(map(re.escape, closed))
+        self._names_closed = re.compile(rf"(?<![\w.-])(?:{words})(?![\w.-])").search
         self._closed_prefixes = tuple(
             f"{top.resolve() / directory}{os.sep}" for top in (root, home) for directory in closed
         )
@@ -126,7 +128,7 @@ class _ReadFiles:
             self._check(os.fsdecode(arguments[0]))
         elif event in _PROGRAM_EVENTS:
             words = str(arguments[:2])
-            if any(directory in words for directory in self._closed):
+            if self._names_closed(words):
                 self._deny(f"the program {words}")
 
     def _check(self, name: str) -> None:

@@ -274,6 +274,7 @@ WAYS = {{
     "program": lambda: subprocess.run(["git", "show", "HEAD:fixtures/golden/a.jsonl"]),
     "shell": lambda: os.system("cat fixtures/labels/a.jsonl"),
     "open": lambda: Path("fixtures/sources/a.txt").read_text(),
+    "other": lambda: subprocess.run(["true", "my.regauge", "fixtures/golden-rules", "x.regauge/a"]).returncode,
 }}
 
 
@@ -296,7 +297,8 @@ def test_what_only_judges_may_read_stays_closed(root: Path, tmp_path: Path):
     (root / "fixtures/sources/a.txt").write_text("source")
     (root / "faq.jsonl").symlink_to("fixtures/golden/a.jsonl")
     (root / "closed.py").write_text(CLOSED.format(home=str(home)))
-    assert call_function(root, [case_with(way="open")], name="closed:run")[0] == ["source"]
+    open_ways = [case_with(way="open"), case_with(way="other")]
+    assert call_function(root, open_ways, name="closed:run")[0] == ["source", "0"]
     ways = ["text", "bytes", "write", "link", "home", "store", "copy", "program", "shell"]
     for way in ways:
         cases = [case_with(way=way), case_with(way="open")]
