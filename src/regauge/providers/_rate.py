@@ -439,16 +439,17 @@ class Window:
         return self if self.size >= self.ceiling else replace(self, size=self.size + 1)
 
 
-# A larger first window exceeds the burst of small servers; two rounds of successes lead from here
-# to 64.
+# Of `auto`. A larger first window exceeds the burst of small servers; two rounds of successes lead
+# from here to 64.
 _WINDOW_FIRST: Final = 16
 _WINDOW_MAX: Final = 64
 
 
 def window_for(concurrency: int | Literal["auto"]) -> Window:
-    """Return the first window of a run: from 16 to the given number, or to 64 for `auto`."""
-    ceiling = _WINDOW_MAX if concurrency == "auto" else concurrency
-    return Window(size=min(_WINDOW_FIRST, ceiling), ceiling=ceiling)
+    """Return the first window of a run: the given number, or 16 of at most 64 for `auto`."""
+    if concurrency == "auto":
+        return Window(size=_WINDOW_FIRST, ceiling=_WINDOW_MAX)
+    return Window(size=concurrency, ceiling=concurrency)
 
 
 class RequestTurns(Protocol):
