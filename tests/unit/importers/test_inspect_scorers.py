@@ -49,8 +49,8 @@ def test_a_scorer_becomes_a_judge(
     tmp_path: Path, scorer: str, options: dict[str, Any], target: object, check: object
 ):
     samples = [
-        {"id": 1, "epoch": 1, "input": "q", "target": target, "output": {"completion": "a"}},
         {"id": 2, "epoch": 1, "input": "", "target": target},
+        {"id": 1, "epoch": 1, "input": "q", "target": target, "output": {"completion": "a"}},
     ]
     scorers = [{"name": f"inspect_ai/{scorer}", "options": options}]
     log = {"version": 2, "status": "success", "eval": {"task": "t", "scorers": scorers}, "samples": samples}  # fmt: skip

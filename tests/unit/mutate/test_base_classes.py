@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from regauge.errors import UsageError
-from regauge.mutate._pull_request import _Change, _Measurement
+from regauge.mutate._pull_request import _Change, _is_reduced, _Measurement
 from regauge.project import Project
 from tests.unit.mutate.test_report import report, row
 
@@ -98,3 +98,27 @@ def test_mutants_are_measured_under_an_accepted_change_alone(
     assert _Measurement.run(measurement, []) == ({}, "")
     classes = {} if reason else {"m1": "killed"}
     assert _Measurement.run(measurement, ["m1"]) == (classes, reason)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("now", "reduced"),
+    [
+        ({"a": ("1", "required"), "b": ("2", "critical")}, False),
+        ({"a": ("1", "required"), "b": ("2", "critical"), "new": ("3", "tracked")}, False),
+        ({"a": ("1", "required")}, True),
+        ({"a": ("1", "required"), "b": ("3", "critical")}, True),
+        ({"a": ("1", "tracked"), "b": ("2", "critical")}, True),
+        ({}, True),
+    ],
+)
+def test_one_deleted_or_edited_case_is_enough_to_reduce_the_suite(
+    now: dict[str, tuple[str, str]], *, reduced: bool
+):
+    def cases(rows: dict[str, tuple[str, str]]) -> Any:
+        return {
+            key: SimpleNamespace(digest=digest, tier=tier) for key, (digest, tier) in rows.items()
+        }
+
+    assert (
+        _is_reduced(cases({"a": ("1", "required"), "b": ("2", "critical")}), cases(now)) is reduced
+    )
