@@ -191,6 +191,8 @@ def test_thresholds_of_expressions_are_shares_and_durations():
 
     assert values("a_bytes / b_bytes < 0.03") == [("percent", 3)]
     assert values("a * 100 / b > 90") == [("percent", 90)]
+    assert values("a * 100 / b >= 100") == [("percent", 100)]
+    assert values("a * 100 / b > 101") == []
     assert values("cert_ttl_seconds < 604800") == [("seconds", 604800)]
     assert ("seconds", 14400) in values("predict_linear(a_bytes[6h], 4*60*60) < 0")
     assert is_code("cert_ttl_seconds < 604800")
