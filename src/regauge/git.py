@@ -19,7 +19,7 @@ from regauge.errors import GitError, UsageError
 from regauge.regular_file import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 _REPOSITORY_SCOPES: Final = frozenset({"local", "worktree"})
@@ -278,6 +278,20 @@ def work_tree(directory: Path) -> Path | None:
     """
     start = directory.resolve()
     return next((d for d in (start, *start.parents) if os.path.lexists(d / ".git")), None)
+
+
+def find_ignored(root: Path, names: Iterable[str]) -> frozenset[str]:
+    """The untracked files below a directory that git ignores; none outside of a repository."""
+    prefix = f"{root.resolve().as_posix()}/"
+    paths = "\0".join(f"{prefix}{name}" for name in names)
+    try:
+        done = run_git(
+            root, "check-ignore", "-z", "--stdin", stdin=os.fsencode(paths), literal=False
+        )
+    except GitError:
+        return frozenset()
+    found = os.fsdecode(done.stdout).split("\0") if done.returncode == 0 else ()
+    return frozenset(path.removeprefix(prefix) for path in found)
 
 
 def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -135,12 +136,9 @@ def lazy_getattr(package: str) -> Callable[[str], Any]:
     Args:
         package: Its full name.
     """
-    declarations: list[tuple[dict[str, str], list[str]]] = []
 
     def load(name: str) -> Any:
-        if not declarations:
-            declarations.append(_declared_names(package))
-        [(modules, star_modules)] = declarations
+        modules, star_modules = _declared_names(package)
         if name in modules:
             return getattr(import_module(modules[name]), name)
         is_all = name == "__all__"
@@ -159,6 +157,7 @@ def lazy_getattr(package: str) -> Callable[[str], Any]:
     return load
 
 
+@cache  # threads of a target may ask at once
 def _declared_names(package: str) -> tuple[dict[str, str], list[str]]:
     """The module of each name in a package or module, and the modules whose `__all__` it offers."""
     import ast  # only now: an unused package costs nothing

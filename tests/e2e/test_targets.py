@@ -764,6 +764,29 @@ def test_a_gate_names_files_of_a_target_whose_change_runs_no_case(repository: Ev
     assert measure in accepted.stdout
 
 
+def test_a_gate_names_data_of_a_module_that_a_target_imports(repository: EvalProject) -> None:
+    repository.settings(provider=f'{TABLE}files = ["app/pipeline.py"]\n')
+    repository.write("app/severe.txt", " ".join(map(str, range(8))))
+    repository.write(
+        "app/words.py",
+        "from pathlib import Path\n\n"
+        'WORDS = Path(__file__).with_name("severe.txt").read_text().split()\n'
+        'SEVERITY = dict.fromkeys(WORDS, "critical")\n',
+    )
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    repository.write("app/severe.txt", "0 1")
+    # As a shell starts it: the root of the project is no place to import from.
+    accepted = subprocess.run(
+        [Path(sys.executable).with_name("regauge"), "gate", "main"],
+        check=True,
+        cwd=repository.root,
+        capture_output=True,
+        text=True,
+    )
+    assert "; not measured: app with app/severe.txt edited\n" in accepted.stdout
+
+
 def test_a_renamed_function_is_compared_with_that_of_the_base(repository: EvalProject) -> None:
     repository.settings(provider="")
     evals = repository.root / "evals" / "test_triage.py"
@@ -1075,20 +1098,20 @@ def test_a_module_that_calls_import_is_named(app: EvalProject) -> None:
 
 def test_files_that_calls_read_undeclared_are_named(app: EvalProject) -> None:
     app.prompt()
-    app.write("words.txt", "fire")
+    app.write("severe.txt", "fire")
     app.write(
         "app/pipeline.py",
-        "from pathlib import Path\nfrom regauge import load_prompt\nWORDS = open('words.txt').read()\n"
+        "from pathlib import Path\nfrom regauge import load_prompt\nWORDS = open('severe.txt').read()\n"
         "def answer(text):\n    load_prompt('triage')\n    Path('log.txt').write_text(text)\n"
         "    return {'severity': Path('app/severity.txt').resolve().read_text()}\n",
     )
     app.write("app/severity.txt", "info")
     app.golden([case(0, "rain"), case(1, "sun")])
     named = app.run("--record=all").stdout.str()
-    files = "app/severity.txt, prompts/triage.prompt.yml, words.txt"
+    files = "app/severity.txt, prompts/triage.prompt.yml, severe.txt"
     assert f"warning: the target app reads {files}, so a change there leaves its" in named
     assert f"warning: the target app reads {files}, so" in app.command("record", "--refresh").stdout
-    more = 'files = ["app", "words.txt"]\nprompts = ["triage"]\n'
+    more = 'files = ["app", "severe.txt"]\nprompts = ["triage"]\n'
     app.settings(provider=f"{TABLE}{more}")
     assert "warning" not in app.run("--record=all").stdout.str()
 

@@ -210,7 +210,9 @@ def _files_of_module(base_commit: BaseCommit, name: str, *package: Path) -> Iter
         return
     path = module.replace(".", "/")
     ends = (f"{path}.py", f"{path}/__init__.py") if path else ("__init__.py",)
-    for directory in package or map(Path, sys.path):
+    root = base_commit.project.root
+    # Targets import from the root, evals with `--import-mode=importlib` do not.
+    for directory in package or (*map(Path, sys.path), root, root / "src"):
         yield from (str(directory / end) for end in ends if (directory / end).is_file())
     for changed in base_commit.changed if path and not package else ():
         if f"/{changed}".endswith(tuple(f"/{end}" for end in ends)):

@@ -277,7 +277,11 @@ def compare_with_base(
         else base_commit
     )
     if bar_commit is not base_commit:
-        of_today = read_or_note(lambda: bar_commit.prompt(head), bar_commit, unreadable)
+        of_today = (
+            read_or_note(lambda: bar_commit.prompt(head), bar_commit, unreadable)
+            if target is None
+            else prompt
+        )
         today = read_or_note(
             lambda: _dataset_before(suite, bar_commit, of_today), bar_commit, unreadable
         )

@@ -76,7 +76,7 @@ def caveats_of_targets(base_commit: BaseCommit, suites: Iterable[SuiteBase]) -> 
             if omitted := sorted(base_files & files_of_target(base_commit, target)):
                 yield f"`files` of {target.name} without {first_of(omitted, _NAMES_MAX)}"
         files = _files_in_reach(base_commit, target) | (declared_files & base_commit.changed)
-        for name in sorted(files):
+        for name in sorted(files.difference(base_commit.renamed.values())):
             yield from _caveats_of_file(base_commit, name, suite)
 
 

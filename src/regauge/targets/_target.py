@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.git import find_ignored
 from regauge.project import PythonTarget, RecordedTarget
 from regauge.prompts import (
     LOADED_SUFFIX,
@@ -63,9 +64,11 @@ class WorkingFiles:
         return {path: self._read(path) for path in paths}
 
     def below(self, directory: str) -> list[str]:
-        """The files of a directory and its subdirectories."""
+        """The files of a directory and its subdirectories, without those that git ignores."""
         files = (path for path in (self.root / directory).rglob("*") if path.is_file())
-        return [path.relative_to(self.root).as_posix() for path in files]
+        names = [path.relative_to(self.root).as_posix() for path in files]
+        ignored = find_ignored(self.root, names)
+        return [name for name in names if name not in ignored]
 
     def _read(self, path: str) -> bytes | None:
         try:

@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,6 +81,8 @@ def _modules_below(root: Path) -> list[str]:
     return _below(root, (file for file in files if file and file.endswith(".py")))
 
 
+# What separates paths in the arguments of a program, or in the address of a database.
+_BETWEEN_PATHS = re.compile(r"[\s'\"\[\](),:;|<>&=?]+")
 # Events of programs that code starts, which are not watched themselves.
 _PROGRAM_EVENTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"})
 
@@ -98,13 +100,11 @@ class _ReadFiles:
 
     Attributes:
         paths: The paths, absolute or relative to the root; they may not exist.
-        denied: The first path or command that was denied; empty without any.
+        denied: The first path that was denied; empty without any.
     """
 
-    def __init__(self, root: Path, *, closed: Sequence[str], home: Path) -> None:
+    def __init__(self, root: Path, *, closed: Iterable[str], home: Path) -> None:
         self._prefix = f"{root}{os.sep}"
-        words = "|".join(map(re.escape, closed))
-        self._names_closed = re.compile(rf"(?<![\w.-])(?:{words})(?![\w.-])").search
         self._closed_prefixes = tuple(
             f"{top.resolve() / directory}{os.sep}" for top in (root, home) for directory in closed
         )
@@ -125,20 +125,15 @@ class _ReadFiles:
             if inside and not flags & (os.O_WRONLY | os.O_RDWR):
                 self.paths.add(name)
         elif event == "sqlite3.connect":
-            self._check(os.fsdecode(arguments[0]))
+            self._check(*_BETWEEN_PATHS.split(os.fsdecode(arguments[0])))
         elif event in _PROGRAM_EVENTS:
-            words = str(arguments[:2])
-            if self._names_closed(words):
-                self._deny(f"the program {words}")
+            self._check(*_BETWEEN_PATHS.split(str(arguments[:2])))
 
-    def _check(self, name: str) -> None:
-        path = os.path.realpath(name)
-        if path.startswith(self._closed_prefixes):
-            self._deny(name)
-
-    def _deny(self, name: str) -> None:
-        self.denied = self.denied or name.removeprefix(self._prefix)
-        raise PermissionError(errno.EACCES, "only judges may read it", name)
+    def _check(self, *names: str) -> None:
+        for name in names:
+            if os.path.realpath(name).startswith(self._closed_prefixes):
+                self.denied = self.denied or name.removeprefix(self._prefix)
+                raise PermissionError(errno.EACCES, "only judges may read it", name)
 
 
 def _arguments(function: Any, case: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:

@@ -62,6 +62,22 @@ def test_importing_the_judges_loads_none_of_them(tmp_path: Path):
     assert loaded == {"regauge.judges", "regauge.on_demand"}
 
 
+def test_threads_may_ask_for_the_first_name_at_once(tmp_path: Path):
+    code = """
+import threading
+import regauge.prompts
+barrier, found = threading.Barrier(8), []
+def ask():
+    barrier.wait()
+    found.append(regauge.prompts.load_prompt)
+threads = [threading.Thread(target=ask) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(found) == 8, found
+"""
+    assert "regauge.prompts._versions" in modules_loaded_by(code, tmp_path)
+
+
 def test_rules_and_declarations_load_no_provider(tmp_path: Path):
     code = "from regauge.judges import all_of, deepeval, max_steps, no_secrets, judge_from_spec"
     assert not {name for name in modules_loaded_by(code, tmp_path) if "providers" in name}

@@ -272,9 +272,10 @@ WAYS = {{
     "store": lambda: sqlite3.connect(".regauge/store.sqlite3"),
     "copy": lambda: shutil.copy("fixtures/recordings/a.jsonl", "copied"),
     "program": lambda: subprocess.run(["git", "show", "HEAD:fixtures/golden/a.jsonl"]),
+    "address": lambda: sqlite3.connect("file:.regauge/store.sqlite3?mode=rwc", uri=True),
     "shell": lambda: os.system("cat fixtures/labels/a.jsonl"),
     "open": lambda: Path("fixtures/sources/a.txt").read_text(),
-    "other": lambda: subprocess.run(["true", "my.regauge", "fixtures/golden-rules", "x.regauge/a"]).returncode,
+    "other": lambda: subprocess.run(["true", "my.regauge/a", "fixtures/golden-rules/a", "--exclude=.regauge", "app/fixtures/golden/a"]).returncode,
 }}
 
 
@@ -299,7 +300,18 @@ def test_what_only_judges_may_read_stays_closed(root: Path, tmp_path: Path):
     (root / "closed.py").write_text(CLOSED.format(home=str(home)))
     open_ways = [case_with(way="open"), case_with(way="other")]
     assert call_function(root, open_ways, name="closed:run")[0] == ["source", "0"]
-    ways = ["text", "bytes", "write", "link", "home", "store", "copy", "program", "shell"]
+    ways = [
+        "text",
+        "bytes",
+        "write",
+        "link",
+        "home",
+        "store",
+        "copy",
+        "program",
+        "address",
+        "shell",
+    ]
     for way in ways:
         cases = [case_with(way=way), case_with(way="open")]
         results, _ = call_function(root, cases, name="closed:run", home=home)

@@ -71,6 +71,15 @@ def test_the_files_of_a_commit_are_those_below_the_project(root: Path):
     paths = ["one.py", "app", "none"]
     in_commit = digests_of(files, iter(paths))
     assert in_commit == digests_of(WorkingFiles(root), paths)
+    # What a target writes next to its code is no change of it; a file that git tracks is.
+    (top / ".gitignore").write_text("*.log\n*.txt\nkept/\n")
+    for name in ("app/out.log", "app/kept/cache"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("written by a call")
+    assert digests_of(WorkingFiles(root), paths) == in_commit
+    (root / "app/new.py").write_text("new")
+    assert "app/new.py" in digests_of(WorkingFiles(root), paths)
+    (root / "app/new.py").unlink()
     (root / "app/a.py").write_text("changed")
     assert digests_of(files, paths) == in_commit != digests_of(WorkingFiles(root), paths)
 
