@@ -129,13 +129,14 @@ def _files_in_reach(
             project.fixtures_dir / "baselines",
         )
     }
-    # Evals name the directories of targets, which trials measure.
-    measured = {
+    # Evals name the directories of targets, whose code and data trials measure.
+    target_code = {
         name
         for suite in suites
         if suite.target is not None
         for name in files_of_target(base_commit, suite.target)
     }
+    measured = target_code | files_named_in(base_commit, target_code)
     for path, name in base_commit.changed_paths.items():
         above = {parent.as_posix() for parent in PurePosixPath(path).parents}
         is_reached = not files.isdisjoint((name, *above)) or not directories.isdisjoint(above)
