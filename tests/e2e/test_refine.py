@@ -649,9 +649,16 @@ def kind(output, case):
         assert f"{NAME}: unmeasured ({cases}" in said
         assert "no such word list" in said
         command = f"regauge refine {NAME} --proposers=rules"
+        command = f"repair judge 'kind', then: {command}"
         assert f"next: {command}\n" in said
         listed = repo.regauge("refine", "list")
         assert f"{latest(repo).name}  {NAME}  unmeasured  continue: {command}\n" in listed
+
+
+@pytest.mark.parametrize("option", ["--record=none", "--record none"])
+def test_a_replay_without_recordings_continues_with_calls(repo: GateRepo, option: str):
+    said = repo.regauge("refine", NAME, "--proposers=rules", *option.split(), code=3)
+    assert f"next: regauge refine {NAME} --proposers=rules --record=missing\n" in said
 
 
 def test_a_rule_in_another_language_than_the_prompt_is_left_to_a_model(repo: GateRepo):

@@ -806,6 +806,8 @@ def test_a_renamed_function_is_compared_with_that_of_the_base(repository: EvalPr
         gated = repository.command("gate", "main")
         assert gated.returncode == code, gated.stdout
         assert "could not be called" not in gated.stdout
+        assert "the other model" not in gated.stdout
+    assert "Side by side today: the candidate 0 of 5" in gated.stdout
 
 
 def test_a_target_that_opens_what_judges_read_is_unmeasured(repository: EvalProject) -> None:

@@ -63,7 +63,7 @@ from regauge.maintenance.calibrations import (
 )
 from regauge.maintenance.collection import RESUME_NOTE, find_judge, judges_of_evals
 from regauge.project import Project
-from regauge.providers import Completion, Usage, parse_model_id
+from regauge.providers import Completion, parse_model_id
 from regauge.reports import find_run, progress_line, read_rows
 from regauge.runner import resolve_options
 from regauge.runner.calibrating import LabelRun
@@ -179,8 +179,8 @@ def try_command(
     """Run one judge on the output in FILE, and print its verdict.
 
     NAME is a judge of `regauge judges list`, or YAML such as 'max_words: {n: 40, field: reason}'.
-    FILE may hold a recorded completion (JSON with `text` and `finish_reason`); `-` is standard
-    input.
+    FILE may hold a recorded completion: a line of fixtures/recordings, or JSON with `text` and one
+    of `finish_reason`, `usage` and `latency_s`. `-` is standard input.
     """
     bound_judge = judge_from_spec(_spec(judge, params))
     if isinstance(bound_judge, UnboundJudge):
@@ -230,20 +230,19 @@ def _completion(text: str) -> Completion:
         document: Any = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    if isinstance(document, dict) and {"text", "finish_reason", "usage"} <= document.keys():
-        try:
-            return Completion.from_json(cast("Mapping[str, JSON]", document))
-        except ValueError as error:
-            raise UsageError(f"the recorded completion cannot be read: {error}") from error
+    if isinstance(document, dict) and {"digest", "completion"} <= document.keys():
+        document = cast("dict[str, Any]", document)["completion"]
     source = "file"
-    return Completion(
-        text=text,
-        finish_reason="stop",
-        usage=Usage(),
-        model=source,
-        provider=source,
-        latency_s=None,
-    )
+    known: dict[str, JSON] = {"finish_reason": "stop", "usage": {}, "latency_s": None}
+    # An output may have a field `text` as well.
+    if not (isinstance(document, dict) and "text" in document and known.keys() & document.keys()):
+        document = {"text": text}
+    try:
+        return Completion.from_json(
+            {**known, "model": source, "provider": source, **cast("dict[str, JSON]", document)}
+        )
+    except ValueError as error:
+        raise UsageError(f"the recorded completion cannot be read: {error}") from error
 
 
 def _case(name: str | None) -> GoldenCase:

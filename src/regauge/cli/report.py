@@ -40,7 +40,7 @@ from regauge.reports import (
     write_csv,
     write_parquet,
 )
-from regauge.reports.html import html_report, load_source, page_count, write_pages
+from regauge.reports.html import html_report, load_source, page_count, remove_pages, write_pages
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -222,6 +222,9 @@ def _write_html(project: Project, run: Path, against: Path | None, output: str) 
         source = load()
     if not paged:
         write_and_report(html_report(source), output)
+        if output != STDOUT:
+            with output_path(output) as path:
+                remove_pages(path)
         return
     with output_path(output) as path:
         write_pages(source, path, pages=pages, run=run, project=project, against=against)

@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
 from regauge.project._settings import ANY_NAME, TARGET_KINDS, Settings, tables_of
@@ -339,10 +339,8 @@ class Project:
                 path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix
             )
             raise ConfigError([diagnostic]) from error
-        document = table
+        self._refuse_misspelt_table(table, text)
         for name in ("tool", "regauge"):
-            if name not in table:
-                self._refuse_misspelt_table(document, text)
             content: object = table.get(name, {})
             if not isinstance(content, dict):
                 match = re.search(rf"^[ \t]*(\[.*\b{name}\b.*\]|{name}\s*=)", text, re.MULTILINE)
@@ -366,19 +364,30 @@ class Project:
 
     def _refuse_misspelt_table(self, document: Mapping[str, Any], text: str) -> None:
         """Refuse a name like `[tool.regauge]`, whose settings would have no effect."""
-        # The name of the test runner Gauge is less similar.
-        tools = cast("dict[str, object]", document.get("tool", {}))
-        names = get_close_matches("regauge", tools, n=1, cutoff=0.85)
-        table = ("tool", names[0]) if names else ("regauge",)
-        if names or "regauge" in document:
+        tools = document.get("tool")
+        others = cast("dict[str, object]", tools) if isinstance(tools, dict) else {}
+        # A package that extends regauge may have a table `regauge-NAME`, and the name of the test
+        # runner Gauge is less similar.
+        tables = [name for name, value in Settings() if isinstance(value, dict | BaseModel)]
+        fixes = {f"regauge{sign}{name}": f"regauge.{name}" for name in tables for sign in "-_"}
+        for name in others:
+            if get_close_matches("regauge", [name], cutoff=0.85):
+                fixes[name] = "regauge"
+        wrong: list[tuple[str, ...]] = [
+            ("tool", name) for name in others if name in fixes and name != "regauge"
+        ]
+        if "regauge" in document and "regauge" not in others:
+            wrong.append(("regauge",))
+        if wrong:
             raise ConfigError(
                 [
                     Diagnostic(
                         path=self.pyproject,
                         line=line_of(text, table),
                         message=f"[{'.'.join(table)}] has no effect",
-                        fix="write [tool.regauge]",
+                        fix=f"write [tool.{fixes.get(table[-1], 'regauge')}]",
                     )
+                    for table in wrong
                 ]
             )
 

@@ -241,6 +241,8 @@ class Completion:
             raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
         if not (completion.text is None or type(completion.text) is str):
             raise ValueError("the text of the completion is neither text nor null")
+        if type(completion.latency_s) not in {float, int, type(None)}:
+            raise ValueError("the latency of the completion is neither a number nor null")
         return completion
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -446,8 +447,11 @@ def _command(facts: Mapping[str, Any]) -> str:
     words = [str(word) for word in facts.get("command", ())]
     if words[:2] != ["regauge", "refine"]:
         return ""
+    command = shlex.join(words)
+    if "--record=none" not in facts["words"]:
+        return command
     # Without calls, no run measures a new edit.
-    return shlex.join(words + ["--record=missing"] * ("--record=none" in facts["words"]))
+    return re.sub(r" --record[= ]none\b", "", command) + " --record=missing"
 
 
 BY_SIGNAL = "stopped by Ctrl-C, SIGTERM or SIGHUP"

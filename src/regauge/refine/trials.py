@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from regauge.digests import digest_of
 from regauge.errors import (
     BudgetError,
+    JudgeError,
     PromptError,
     ProviderError,
     RecordingError,
@@ -666,7 +667,8 @@ class EvalWorkbench:
             if isinstance(cause, RecordingError):  # no further completion can be kept
                 raise cause
         if failed and len(failed) > max(1, _UNMEASURED_MAX * len(results)):
-            text = f"{len(failed)} of {len(results)} trials could not be measured: {failed[0]}"
+            share = f"{len(failed)} of {len(results)}"
+            text = f"{share} trials could not be measured: {_described(failed[0])}"
             return _interrupted(failed[0], text)
         outcomes = [
             outcome_of(text.digest, case, number, trial)
@@ -678,7 +680,7 @@ class EvalWorkbench:
         return TrialResults(
             outcomes=tuple(outcomes),
             spending=sum(map(trial_spending, results), Spending()),
-            problem=str(failed[0]) if failed else "",
+            problem=_described(failed[0]) if failed else "",
         )
 
     def close(self) -> None:
@@ -811,6 +813,13 @@ class EvalWorkbench:
             else:
                 readable.append(edit)
         return replace(proposal, edits=tuple(readable), refused=tuple(refused))
+
+
+def _described(error: Exception) -> str:
+    """An error of a trial, with the fix if the code of a judge raised it."""
+    if isinstance(error, JudgeError) and error.traceback:
+        return f"{error}\n  fix: repair judge {error.judge!r}"
+    return str(error)
 
 
 def _interrupted(error: Exception, text: str) -> Interrupted:

@@ -590,9 +590,15 @@ def _evidence(
         unmeasured=cause_of_case(decided, *comparison.case.key),
         across_models=candidate is not None
         and base is not None
-        and candidate.suite.model != base.suite.model,
+        and _are_models(str(base.suite.model), str(candidate.suite.model)),
         outputs=read_outputs,
     )
+
+
+def _are_models(base: str, candidate: str) -> bool:
+    """Whether two sides have different models, and none is a target."""
+    kinds = {side.partition(":")[0] for side in (base, candidate)}
+    return base != candidate and not kinds.intersection(TARGET_KINDS)
 
 
 def _output_documents(
@@ -687,7 +693,9 @@ def decide_again(
     ]
     before = {(case.prompt, case.case): case for case in document.cases}
     other_models = {
-        prompt.prompt for prompt in prompts if prompt.base_model not in {None, prompt.model}
+        prompt.prompt
+        for prompt in prompts
+        if prompt.base_model and _are_models(prompt.base_model, prompt.model)
     }
     line = operating_line_of(outcome)
     decided = document.model_copy(

@@ -375,6 +375,21 @@ def test_a_large_run_is_an_index_that_leads_to_pages_of_cases(
     assert sorted(listed) == [f"disk-{number:03}" for number in range(30)]
 
 
+def test_a_report_of_one_file_leaves_no_pages_of_a_larger_one(project: EvalProject):
+    project.settings("html_cases_max = 4")
+    project.run()
+    for is_kept in (False, True):
+        project.settings("html_cases_max = 4")
+        assert project.command("report", "-o", "report.html").returncode == 0
+        pages = project.root / "report-cases"
+        assert (pages / "3.html").exists()
+        own = project.write("report-cases/9.html", "mine") if is_kept else None
+        project.settings("html_cases_max = 2000")
+        done = project.command("report", "-o", "report.html")
+        assert done.stderr == "wrote report.html\n"
+        assert ([*pages.iterdir()] if pages.exists() else []) == ([own] if own else [])
+
+
 def test_a_report_of_several_files_is_not_written_to_standard_output(project: EvalProject):
     project.settings("html_cases_max = 4")
     project.run()

@@ -66,3 +66,28 @@ def test_an_output_that_windows_saved_is_read_without_its_mark(tmp_path):
     output.write_bytes(b'\xef\xbb\xbf{"kind":\r\n "bug"}\r\n')
     done = CliRunner().invoke(group, ["judges", "try", "json_parses", str(output)])
     assert done.output.startswith("json_parses: pass")
+
+
+@pytest.mark.parametrize(
+    ("document", "judge", "said"),
+    [
+        ({"text": "hi", "finish_reason": "length"}, "equals: hi", "pass"),
+        ({"text": "hi", "usage": {"input_tokens": 1}}, "equals: hi", "pass"),
+        ({"text": "hi", "latency_s": 5}, "max_latency_s: 1", "abstain: 5 s"),
+        ({"text": "hi", "finish_reason": "stop"}, "max_latency_s: 1", "the latency is unknown"),
+        (
+            {"case": "a", "digest": "0", "completion": {"text": "hi", "finish_reason": "stop"}},
+            "equals: hi",
+            "pass",
+        ),
+        ({"text": "hi", "kind": "bug"}, "field_in: [kind, [bug]]", "pass"),
+        ({"text": "hi"}, "field_in: [text, [hi]]", "pass"),
+        ({"text": 3, "latency_s": 5}, "equals: hi", "cannot be read"),
+        ({"text": "hi", "latency_s": "x"}, "max_latency_s: 1", "cannot be read"),
+    ],
+)
+def test_a_completion_is_read_from_what_is_known_of_it(tmp_path, document, judge, said):
+    output = tmp_path / "output.json"
+    output.write_text(json.dumps(document))
+    done = CliRunner().invoke(group, ["judges", "try", judge, str(output)])
+    assert said in done.output + str(done.exception), done.output

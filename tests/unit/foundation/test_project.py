@@ -259,6 +259,17 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
             "[tool.regage.gate]\nref = 'x'\n",
             ":1: [tool.regage] has no effect\n  fix: write [tool.regauge]",
         ),
+        *(
+            (
+                f"[tool.regauge]\ntrials = 2\n[tool.{name}.gate]\nref = 'x'\n",
+                f":3: [tool.{name}] has no effect\n  fix: write [tool.regauge]",
+            )
+            for name in ("regage", "regauges", "Regauge", "re-gauge")
+        ),
+        (
+            "[tool.regauge]\ntrials = 2\n[tool.regauge-gate]\nref = 'x'\n",
+            ":3: [tool.regauge-gate] has no effect\n  fix: write [tool.regauge.gate]",
+        ),
         (
             "[tool]\n[regauge]\ntrials = 2\n",
             ":2: [regauge] has no effect\n  fix: write [tool.regauge]",
@@ -292,6 +303,12 @@ def test_each_setting_of_a_wrong_kind_is_one_error_with_its_line_and_fix(
     (diagnostic,) = diagnostics(tmp_path, text)
     assert complaint in diagnostic
     assert "\n  fix: " in diagnostic
+
+
+@pytest.mark.parametrize("name", ["gauge", "regex", "regauge-extra"])
+def test_tables_of_other_tools_are_left_alone(tmp_path: Path, name: str):
+    text = f"[tool.regauge]\ntrials = 2\n[tool.{name}.gate]\nref = 'x'\n"
+    assert configured(tmp_path, text).settings.trials == 2
 
 
 @pytest.mark.parametrize(

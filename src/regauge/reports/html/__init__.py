@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from regauge.reports.html._coverage import coverage_html
-from regauge.reports.html._page import html_report, labels_html, page_count, write_pages
+from regauge.reports.html._page import (
+    html_report,
+    labels_html,
+    page_count,
+    remove_pages,
+    write_pages,
+)
 from regauge.reports.html._source import ReportSource, load_source, pass_counts, read_golden
 
 __all__ = [
@@ -15,5 +21,6 @@ __all__ = [
     "page_count",
     "pass_counts",
     "read_golden",
+    "remove_pages",
     "write_pages",
 ]

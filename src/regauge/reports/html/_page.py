@@ -398,6 +398,22 @@ def write_pages(
     path.write_text(index, encoding="utf-8")
 
 
+def remove_pages(path: Path) -> None:
+    """Remove the pages that an earlier, larger report left beside its index."""
+    directory = path.with_name(f"{path.stem}-cases")
+    home = f'class="brand" href="../{quote(path.name)}#/"'
+    pages = [
+        page
+        for page in (directory.iterdir() if directory.is_dir() else ())
+        if re.fullmatch(r"[0-9]+\.html", page.name)
+        and home in page.read_text(encoding="utf-8", errors="replace")
+    ]
+    for page in pages:
+        page.unlink()
+    if pages and not any(directory.iterdir()):
+        directory.rmdir()
+
+
 def _source_of_page(
     source: ReportSource,
     dealt: _RowsByPage,
