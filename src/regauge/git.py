@@ -290,8 +290,8 @@ def find_ignored(root: Path, names: Iterable[str]) -> frozenset[str]:
         )
     except GitError:
         return frozenset()
-    found = os.fsdecode(done.stdout).split("\0") if done.returncode == 0 else ()
-    return frozenset(path.removeprefix(prefix) for path in found)
+    ignored = os.fsdecode(done.stdout).split("\0") if done.returncode == 0 else ()
+    return frozenset(path.removeprefix(prefix) for path in ignored)
 
 
 def _run(

@@ -649,7 +649,7 @@ def kind(output, case):
         assert f"{NAME}: unmeasured ({cases}" in said
         assert "no such word list" in said
         command = f"regauge refine {NAME} --proposers=rules"
-        command = f"repair judge 'kind', then: {command}"
+        command = f"correct judge 'kind', then: {command}"
         assert f"next: {command}\n" in said
         listed = repo.regauge("refine", "list")
         assert f"{latest(repo).name}  {NAME}  unmeasured  continue: {command}\n" in listed

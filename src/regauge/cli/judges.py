@@ -233,13 +233,15 @@ def _completion(text: str) -> Completion:
     if isinstance(document, dict) and {"digest", "completion"} <= document.keys():
         document = cast("dict[str, Any]", document)["completion"]
     source = "file"
-    known: dict[str, JSON] = {"finish_reason": "stop", "usage": {}, "latency_s": None}
+    defaults: dict[str, JSON] = {"finish_reason": "stop", "usage": {}, "latency_s": None}
     # An output may have a field `text` as well.
-    if not (isinstance(document, dict) and "text" in document and known.keys() & document.keys()):
+    if not (
+        isinstance(document, dict) and "text" in document and defaults.keys() & document.keys()
+    ):
         document = {"text": text}
     try:
         return Completion.from_json(
-            {**known, "model": source, "provider": source, **cast("dict[str, JSON]", document)}
+            {**defaults, "model": source, "provider": source, **cast("dict[str, JSON]", document)}
         )
     except ValueError as error:
         raise UsageError(f"the recorded completion cannot be read: {error}") from error

@@ -286,8 +286,8 @@ def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[t
     files = base_commit.repository.read_files(base_commit.tip, directory, ".json")
     baseline_names: set[tuple[str, str]] = set()
     for path, data in files.items():
-        here = base_commit.repository.top / path
-        if base_commit.read(here) is None and not here.is_file():
+        baseline_file = base_commit.repository.top / path
+        if base_commit.read(baseline_file) is None and not baseline_file.is_file():
             continue  # the base got it after the change began
         try:
             baseline = base_commit.baseline(data, place=Path(path))

@@ -201,15 +201,6 @@ def _describe_expected(item: ErrorDetails) -> str:
     return _TYPES.get(kind.partition("_")[0], item["msg"])
 
 
-def _is_project(directory: Path) -> bool:
-    if (directory / "prompts").is_dir():
-        return True
-    pyproject = directory / "pyproject.toml"
-    return pyproject.is_file() and "[tool.regauge" in pyproject.read_text(
-        encoding="utf-8", errors="replace"
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Project:
     """A directory with prompts, fixtures and evals in it."""
@@ -225,14 +216,19 @@ class Project:
         """
         origin = (start or Path.cwd()).resolve()
         for directory in (origin, *origin.parents):
-            if _is_project(directory) or (directory / ".git").exists():
-                return cls(root=directory)
+            project = cls(root=directory)
+            if project.exists or (directory / ".git").exists():
+                return project
         return cls(root=origin)
 
     @property
     def exists(self) -> bool:
         """Return whether the directory has a `[tool.regauge]` or a `prompts/`."""
-        return _is_project(self.root)
+        if self.prompts_dir.is_dir():
+            return True
+        return self.pyproject.is_file() and "[tool.regauge" in self.pyproject.read_text(
+            encoding="utf-8", errors="replace"
+        )
 
     @property
     def prompts_dir(self) -> Path:
@@ -365,18 +361,18 @@ class Project:
     def _refuse_misspelt_table(self, document: Mapping[str, Any], text: str) -> None:
         """Refuse a name like `[tool.regauge]`, whose settings would have no effect."""
         tools = document.get("tool")
-        others = cast("dict[str, object]", tools) if isinstance(tools, dict) else {}
+        tables_of_tools = cast("dict[str, object]", tools) if isinstance(tools, dict) else {}
         # A package that extends regauge may have a table `regauge-NAME`, and the name of the test
         # runner Gauge is less similar.
         tables = [name for name, value in Settings() if isinstance(value, dict | BaseModel)]
         fixes = {f"regauge{sign}{name}": f"regauge.{name}" for name in tables for sign in "-_"}
-        for name in others:
+        for name in tables_of_tools:
             if get_close_matches("regauge", [name], cutoff=0.85):
                 fixes[name] = "regauge"
         wrong: list[tuple[str, ...]] = [
-            ("tool", name) for name in others if name in fixes and name != "regauge"
+            ("tool", name) for name in tables_of_tools if name in fixes and name != "regauge"
         ]
-        if "regauge" in document and "regauge" not in others:
+        if "regauge" in document and "regauge" not in tables_of_tools:
             wrong.append(("regauge",))
         if wrong:
             raise ConfigError(

@@ -497,9 +497,9 @@ def next_step(run: str, command: str, state: LoopState) -> str:
         return f"regauge refine resume {run}{calls}"
     by_model = f"{command} --proposers {','.join((*config.proposers, 'model'))}"
     has_no_model = not config.critics and not config.removals
-    repair = re.search(r"\n  fix: (repair judge .+)", stop.text)
+    correction = re.search(r"\n  fix: (correct judge .+)", stop.text)
     steps: dict[str, str] = {
-        "unmeasured": f"{repair[1]}, then: {command}" if repair else command,
+        "unmeasured": f"{correction[1]}, then: {command}" if correction else command,
         "candidates": command,
         "cycles": f"{command} --max-cycles {2 * limits.cycles}",
         "model-calls": f"{command} --budget-refiner-calls {2 * max(1, limits.model_calls)}",

@@ -668,7 +668,7 @@ class EvalWorkbench:
                 raise cause
         if failed and len(failed) > max(1, _UNMEASURED_MAX * len(results)):
             share = f"{len(failed)} of {len(results)}"
-            text = f"{share} trials could not be measured: {_described(failed[0])}"
+            text = f"{share} trials could not be measured: {_describe_error(failed[0])}"
             return _interrupted(failed[0], text)
         outcomes = [
             outcome_of(text.digest, case, number, trial)
@@ -680,7 +680,7 @@ class EvalWorkbench:
         return TrialResults(
             outcomes=tuple(outcomes),
             spending=sum(map(trial_spending, results), Spending()),
-            problem=_described(failed[0]) if failed else "",
+            problem=_describe_error(failed[0]) if failed else "",
         )
 
     def close(self) -> None:
@@ -815,10 +815,10 @@ class EvalWorkbench:
         return replace(proposal, edits=tuple(readable), refused=tuple(refused))
 
 
-def _described(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """An error of a trial, with the fix if the code of a judge raised it."""
     if isinstance(error, JudgeError) and error.traceback:
-        return f"{error}\n  fix: repair judge {error.judge!r}"
+        return f"{error}\n  fix: correct judge {error.judge!r}"
     return str(error)
 
 

@@ -596,7 +596,7 @@ def _evidence(
 
 
 def _are_models(base: str, candidate: str) -> bool:
-    """Whether two sides have different models, and none is a target."""
+    """Return whether two sides have different models, and none is a target."""
     kinds = {side.partition(":")[0] for side in (base, candidate)}
     return base != candidate and not kinds.intersection(TARGET_KINDS)
 

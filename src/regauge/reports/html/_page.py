@@ -399,7 +399,7 @@ def write_pages(
 
 
 def remove_pages(path: Path) -> None:
-    """Remove the pages that an earlier, larger report left beside its index."""
+    """Remove the pages that an earlier, larger report left next to its index."""
     directory = path.with_name(f"{path.stem}-cases")
     home = f'class="brand" href="../{quote(path.name)}#/"'
     pages = [
