@@ -657,6 +657,8 @@ def kind(output, case):
 
 @pytest.mark.parametrize("option", ["--record=none", "--record none"])
 def test_a_replay_without_recordings_continues_with_calls(repo: GateRepo, option: str):
+    # A text that no other test has recorded.
+    repo.write(PROMPT, repo.read(PROMPT).replace("You are the on-call", "You are the only on-call"))
     said = repo.regauge("refine", NAME, "--proposers=rules", *option.split(), code=3)
     assert f"next: regauge refine {NAME} --proposers=rules --record=missing\n" in said
 
