@@ -284,6 +284,8 @@ def find_ignored(root: Path, names: Iterable[str]) -> frozenset[str]:
     """The untracked files below a directory that git ignores; none outside of a repository."""
     prefix = f"{root.resolve().as_posix()}/"
     paths = "\0".join(f"{prefix}{name}" for name in names)
+    if not paths:
+        return frozenset()  # git would have nothing to look for
     try:
         done = run_git(
             root, "check-ignore", "-z", "--stdin", stdin=os.fsencode(paths), literal=False

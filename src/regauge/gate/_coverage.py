@@ -287,7 +287,7 @@ def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[t
     baseline_names: set[tuple[str, str]] = set()
     for path, data in files.items():
         baseline_file = base_commit.repository.top / path
-        if base_commit.read(baseline_file) is None and not baseline_file.is_file():
+        if not baseline_file.is_file() and base_commit.read(baseline_file) is None:
             continue  # the base got it after the change began
         try:
             baseline = base_commit.baseline(data, place=Path(path))
