@@ -139,6 +139,11 @@ def test_a_class_method_is_a_target_and_a_project_of_targets_needs_no_prompt(pla
     place.regauge("new", "case", "support", "first", "-i", "question=How?")
     assert "no prompt files" not in place.regauge("lint")
     assert "1 passed" in place.evals("-p", "no:cacheprovider", "-k", "support")
+    file = place.root / "app/pipeline.py"
+    file.write_text(file.read_text().replace("reply", "answer"))
+    linted = place.regauge("lint", code=1)
+    assert "class Bot has no method 'reply'; methods: answer\n" in linted
+    assert "error: evals/test_support.py:" in linted
 
 
 def test_a_new_judge_is_a_rubric_that_loads(place: Place):

@@ -414,8 +414,13 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     )
     memory = run.parent / f"{NAME}.memory.json"
     before = memory.read_text()
+    facts = (run / "run.json").read_text()
     told = json.loads(repo.regauge("refine", "reject", run.name, "--json"))
     assert told == {"run": run.name, "prompt": NAME, "rejected": [1]}
+    assert f"{run.name}  {NAME}  rejected" in repo.regauge("refine", "list")
+    refused = repo.regauge("refine", "apply", run.name, code=2)
+    assert f"edit 1 of run {run.name} was rejected, and its revision has it" in refused
+    (run / "run.json").write_text(facts)
     tried = json.loads(memory.read_text())["tried"]
     assert tried[-1]["result"] == "rejected-by-person"
     memory.write_text(before)

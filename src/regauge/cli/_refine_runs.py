@@ -164,7 +164,6 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
         raise UsageError(f"run {run.id} {has}, so there is {which}\n  fix: {fix}")
     refused = sorted(set(edits)) or [*range(1, number + 1)]
     reject_edits(project, run, [edit - 1 for edit in refused])
-    run.note(rejected=[*refused])
     if as_json:
         _print_json(run, rejected=[*refused])
         return

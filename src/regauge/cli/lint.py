@@ -65,7 +65,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
         from regauge.mutate import mutants_errors
 
         diagnostics += mutants_errors(project)
-    target_errors, target_warnings = lint_targets(project, os.environ)
+    target_errors, target_warnings = lint_targets(project, os.environ, evals.targets)
     diagnostics += target_errors
     reported_errors = [project.shorten(str(diagnostic)) for diagnostic in diagnostics]
     diagnostics += evals.diagnostics

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from contextlib import suppress
@@ -28,7 +27,7 @@ from regauge.cli._terminal import echo, short_path
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, GitError, UsageError
 from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
-from regauge.project import Project, PythonTarget
+from regauge.project import Project
 from regauge.prompts import Repository, find_prompt, load_prompt
 from regauge.reports import find_run, read_record, read_rows
 from regauge.scaffold import (
@@ -47,8 +46,8 @@ from regauge.scaffold import (
 )
 from regauge.scaffold._files import append_case, parse_dataset, redact_case
 from regauge.strict_json import read_json
-from regauge.targets import settings_of_target
-from regauge.wording import did_you_mean, plural
+from regauge.targets import inputs_of_target
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_INPUT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 # GitHub runs no larger matrix.
 _SHARDS_MAX = 256
 _EXAMPLES = """\
@@ -136,7 +134,7 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
         _write(project, files, as_json=as_json, dry_run=dry_run)
     else:
         settings = merge_pyproject(project.root)
-        inputs = _inputs_of_target(target, project)
+        inputs = inputs_of_target(target, project)
         files = [new_target_eval(name, target)]
         changed_files = [settings] if settings.action != "keep" else []
         _write(project, files, as_json=as_json, dry_run=dry_run, changed_files=changed_files)
@@ -147,92 +145,6 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
             return
     if not (as_json or dry_run):
         echo("  next: choose judges (regauge judges list), then pytest evals")
-
-
-def _inputs_of_target(target: str, project: Project) -> list[str]:
-    """The inputs that a target names in its settings or source, without importing it.
-
-    Raises:
-        UsageError: There is no such target, or its module has no such function.
-    """
-    _, settings = settings_of_target(target, project.settings)
-    if not isinstance(settings, PythonTarget):
-        return list(dict.fromkeys(_INPUT.findall(settings.model_dump_json())))
-    module, _, function = settings.callable.partition(":")
-    roots = [root for root in (project.root, project.root / "src") if root.is_dir()]
-    path = Path(*module.split("."))
-    files = [root / file for root in roots for file in (f"{path}.py", path / "__init__.py")]
-    file = next((path for path in files if path.is_file()), None)
-    if file is None:
-        if any((root / path.parts[0]).is_dir() for root in roots):
-            raise UsageError(f"there is no {short_path(files[0])}", fix=f"correct {target!r}")
-        return []  # of an installed package
-    try:
-        source = file.read_text(encoding="utf-8")
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None) or 1
-        raise UsageError(
-            f"{short_path(file)}:{line}: not Python: {error}", fix="correct it"
-        ) from error
-    functions = _functions_in(body)
-    if function in functions:
-        return _find_required(functions[function].args)
-    classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
-    name, _, method = function.partition(".")
-    if name in classes:
-        return _inputs_of_method(classes[name], method, target)
-    if "import *" in source or function.split(".")[0] in re.findall(r"\w+", source):
-        return []
-    hint = did_you_mean(function, functions)
-    names = ", ".join(functions) or "none"
-    raise UsageError(
-        f"{short_path(file)} has no function {function!r}; functions: {names}",
-        fix=hint or "name one of them",
-    )
-
-
-def _functions_in(body: Sequence[ast.stmt]) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    return {
-        node.name: node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-
-
-def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[str]:
-    """The inputs of a static or class method.
-
-    Raises:
-        UsageError: It is the class itself, an instance method, or no method.
-    """
-    fix = "name a function that makes the instance and calls it"
-    if not method:
-        raise UsageError(f"{target!r} is a class", fix=fix)
-    methods = _functions_in(class_.body)
-    if method not in methods:
-        if class_.bases or method.partition(".")[0] in ast.dump(class_):
-            return []  # inherited or assigned
-        names = ", ".join(methods) or "none"
-        raise UsageError(
-            f"class {class_.name} has no method {method!r}; methods: {names}",
-            fix=did_you_mean(method, methods) or "name one of them",
-        )
-    marks = {node.id for node in methods[method].decorator_list if isinstance(node, ast.Name)}
-    if not methods[method].decorator_list:
-        raise UsageError(f"{target!r} is a method that needs an instance", fix=fix)
-    return _find_required(methods[method].args)["classmethod" in marks :]
-
-
-def _find_required(arguments: ast.arguments) -> list[str]:
-    """The parameters without a default; empty for `case` alone, the golden case."""
-    positional = [*arguments.posonlyargs, *arguments.args]
-    required = positional[: len(positional) - len(arguments.defaults)]
-    required += [
-        argument
-        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is None
-    ]
-    names = [argument.arg for argument in required]
-    return [] if names == ["case"] else names
 
 
 def _has_cases(project: Project, name: str) -> bool:

@@ -160,11 +160,13 @@ class LintedEvals:
     Attributes:
         diagnostics: Errors of unused recordings, calibrations, goals.
         datasets: The golden files that the evals loaded without an error.
+        targets: The names of their targets.
         error: The reason why the evals could not be collected.
     """
 
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     datasets: set[Path] = field(default_factory=set["Path"])
+    targets: set[str] = field(default_factory=set[str])
     error: RegaugeError | None = None
 
 
@@ -179,6 +181,8 @@ def lint_evals(project: Project, evals_path: Path) -> LintedEvals:
 
     def check(evals: EvalSession) -> None:
         linted.datasets.update(case.suite.dataset.path for case in evals.plan.cases)
+        targets = (case.suite.target for case in evals.plan.cases)
+        linted.targets.update(target.name for target in targets if target is not None)
         linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
         linted.diagnostics.extend(recording_errors(evals))
         if project.settings.refine.goals:

@@ -137,6 +137,12 @@ def _read_proposal(run: Run, path: Path) -> dict[Path, bytes]:
     read_verified(run)
     if not run.revision.is_file():
         raise UsageError(f"run {run.id} proposes no revision")
+    if rejected := run.facts().get("rejected"):
+        numbers = " and ".join(map(str, rejected))
+        raise UsageError(
+            f"edit {numbers} of run {run.id} was rejected, and its revision has it",
+            fix=f"regauge refine {run.prompt} (with --ignore-attempts, it may be proposed again)",
+        )
     text = run.revision.read_bytes()
     files = {path: text}
     if (run.directory / "prompts.lock").is_file():

@@ -244,7 +244,7 @@ def _event(line: bytes, path: Path, number: int) -> TrailEvent:
 
 RunStatus = Literal[
     "running", "interrupted", "unmeasured", "no-change", "not-verified", "proposed", "applied",
-    "rolled-back",
+    "rejected", "rolled-back",
 ]  # fmt: skip
 
 RESUMABLE_STOPS = frozenset({"interrupted", "provider-outage", "no-key", "usd", "tokens", "calls"})
@@ -448,16 +448,28 @@ def status_of(state: LoopState) -> RunStatus:
 
 
 def reject_edits(project: Project, run: Run, changes: Sequence[int], *, reason: str = "") -> None:
-    """Reject changes of a run for later runs, by their numbers from 0."""
+    """Reject changes of a run for later runs.
+
+    Args:
+        project: The project.
+        run: A run that proposes a revision.
+        changes: The numbers of the changes, from 0.
+        reason: Why; empty for a decision of the user, after which `apply` refuses the revision.
+    """
     result: Any = read_json(run.read_view(run.result))
     entries = _read_attempts(
         (result["changes"][number]["attempt"] for number in changes),
         run.result,
         fix=f"regauge refine {run.prompt}",
     )
-    reason = reason or f"a user rejected it in run {run.id}"
-    refused = tuple(replace(entry, result="rejected-by-person", detail=reason) for entry in entries)
+    detail = reason or f"a user rejected it in run {run.id}"
+    refused = tuple(replace(entry, result="rejected-by-person", detail=detail) for entry in entries)
     save_memory(project, run.prompt, memory_key(read_trail(run.trail)[0].body), Memory(refused))
+    if not reason:
+        facts = run.facts()
+        rejected = {*facts.get("rejected", ()), *(number + 1 for number in changes)}
+        is_left = len(rejected) < len(result["changes"]) or facts["status"] == "applied"
+        run.note(rejected=sorted(rejected), status=facts["status"] if is_left else "rejected")
 
 
 def now() -> str:

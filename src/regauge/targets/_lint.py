@@ -4,33 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.errors import InvalidFileError, ProviderError
+from regauge.errors import Diagnostic, InvalidFileError, ProviderError, UsageError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget
+from regauge.targets._callable import inputs_of_callable
 from regauge.targets._python import find_modules
 from regauge.targets._target import WorkingFiles, digests_of, load_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
-    from regauge.errors import Diagnostic
     from regauge.project import Project
 
 
 def lint_targets(
-    project: Project, environ: Mapping[str, str]
+    project: Project, environ: Mapping[str, str], names: Collection[str]
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    """The errors and the warnings of the targets in the settings.
+    """The errors and the warnings of the targets in the settings and in evals.
 
     A callable with `files` is imported in another process, to find modules missing from `files`.
+
+    Args:
+        project: The project.
+        environ: The environment of that process.
+        names: The targets of the evals; callables among them are checked, too.
     """
-    errors: list[Diagnostic] = []
+    errors = [*_errors_in_evals(project, names)]
     warnings: list[Diagnostic] = []
     files = WorkingFiles(project.root)
     for name, settings in project.settings.targets.items():
-        table = ("targets", name)
         declared_digests = digests_of(files, settings.files or ())
         errors += [
-            project.setting_error((*table, "files"), f"there is no {path}", fix="correct the path")
+            project.setting_error(
+                ("targets", name, "files"), f"there is no {path}", fix="correct the path"
+            )
             for path, digest in declared_digests.items()
             if digest is None
         ]
@@ -38,31 +45,75 @@ def lint_targets(
             load_target(name, settings, root=project.root, files=files, missing_ok=True)
         except InvalidFileError as error:
             errors += error.diagnostics
-        if isinstance(settings, HttpTarget):
-            base = settings.base
-            if base is not None and base not in project.settings.targets:
-                message = f"there is no target {base!r}"
-                errors.append(project.setting_error((*table, "base"), message))
-            placeholders_text = settings.model_dump_json(include={"url", "body"})
-            sends_all = settings.body is None and settings.method != "GET"
-            if not sends_all and "{{" not in placeholders_text:
-                message = "`url` and `body` name no input, so all cases send the same request"
-                fix = "write {{name}} where the input `name` goes"
-                warnings.append(project.setting_error(table, message, fix=fix))
-        unknown = settings.files is None and settings.version is None
-        if isinstance(settings, (CommandTarget, HttpTarget)) and unknown:
-            message = "it has neither `files` nor `version`, so its recordings never become stale"
-            fix = "set `version`, or name the files that its outputs depend on"
-            warnings.append(project.setting_error(table, message, fix=fix))
-        if isinstance(settings, PythonTarget) and settings.files is not None:
-            try:
-                loaded = find_modules(settings, root=project.root, environ=environ)
-            except ProviderError as error:
-                message, _, fix = str(error).partition("\n  fix: ")
-                warnings.append(project.setting_error((*table, "callable"), message, fix=fix))
-            else:
-                warnings += _not_declared(project, name, loaded, declared_digests)
+        if isinstance(settings, PythonTarget):
+            place = ("targets", name, "callable")
+            message = _callable_error(settings.callable, project)
+            if message:
+                errors.append(project.setting_error(place, message))
+            elif settings.files is not None:
+                try:
+                    loaded = find_modules(settings, root=project.root, environ=environ)
+                    warnings += _not_declared(project, name, loaded, declared_digests)
+                except ProviderError as error:
+                    warnings.append(project.setting_error(place, str(error)))
+        elif isinstance(settings, (CommandTarget, HttpTarget)):
+            errors += _unknown_base(project, name, settings)
+            warnings += _loose_ends(project, name, settings)
     return errors, warnings
+
+
+def _unknown_base(
+    project: Project, name: str, settings: CommandTarget | HttpTarget
+) -> Iterator[Diagnostic]:
+    base = settings.base if isinstance(settings, HttpTarget) else None
+    if base is not None and base not in project.settings.targets:
+        yield project.setting_error(("targets", name, "base"), f"there is no target {base!r}")
+
+
+def _loose_ends(
+    project: Project, name: str, settings: CommandTarget | HttpTarget
+) -> Iterator[Diagnostic]:
+    """Warnings of a target whose requests or recordings depend on nothing."""
+    table = ("targets", name)
+    sends_all = isinstance(settings, CommandTarget) or (
+        settings.body is None and settings.method != "GET"
+    )
+    if not sends_all and "{{" not in settings.model_dump_json(include={"url", "body"}):
+        message = "`url` and `body` name no input, so all cases send the same request"
+        fix = "write {{name}} where the input `name` goes"
+        yield project.setting_error(table, message, fix=fix)
+    if settings.files is None and settings.version is None:
+        message = "it has neither `files` nor `version`, so its recordings never become stale"
+        fix = "set `version`, or name the files that its outputs depend on"
+        yield project.setting_error(table, message, fix=fix)
+
+
+def _callable_error(name: str, project: Project) -> str:
+    """The message and the fix of a callable that its module lacks; empty if there is none."""
+    try:
+        inputs_of_callable(name, project)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _errors_in_evals(project: Project, names: Collection[str]) -> Iterator[Diagnostic]:
+    """The errors of callables that evals name, as `module:function`."""
+    for name in sorted({*names} - project.settings.targets.keys()):
+        if text := _callable_error(name, project):
+            message, _, fix = text.partition("\n  fix: ")
+            path, line = _find_text(name, project)
+            yield Diagnostic(path=path, line=line, message=message, fix=fix)
+
+
+def _find_text(text: str, project: Project) -> tuple[Path, int | None]:
+    """The first line of the evals that has a text; else their directory."""
+    directory = project.root / "evals"
+    for path in sorted(directory.rglob("*.py")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if text in line:
+                return path, number
+    return directory, None
 
 
 def _not_declared(

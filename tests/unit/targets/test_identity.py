@@ -266,6 +266,15 @@ def configured(root: Path, text: str) -> Project:
                 "`url` and `body` name no input, so all cases send the same request\n  fix: write {{n"
             ],
         ),
+        (
+            'kind = "python"\ncallable = "app.steps:anser"',
+            [
+                "app/steps.py has no function 'anser'; functions: answer\n  fix: did you mean 'answer'"
+            ],
+            [],
+        ),
+        ('kind = "python"\ncallable = "app.steps:answer"', [], []),
+        ('kind = "python"\ncallable = "installed.package:answer"', [], []),
         ('kind = "http"\nurl = "http://a/{{x}}"\nversion = "1"\nmethod = "GET"', [], []),
         (
             'kind = "http"\nurl = "http://a/"\nversion = "1"\nbody = {q = 1}',
@@ -279,7 +288,9 @@ def test_lint_checks_the_settings_of_targets(
     root: Path, table: str, errors: list[str], warnings: list[str]
 ):
     project = configured(root, f"[tool.regauge.targets.app]\n{table}\n")
-    found = lint_targets(project, {})
+    (root / "app").mkdir(exist_ok=True)
+    (root / "app/steps.py").write_text("def answer(text):\n    return text\n")
+    found = lint_targets(project, {}, ())
     for diagnostics, expected in zip(found, (errors, warnings), strict=True):
         assert len(diagnostics) == len(expected), diagnostics
         for diagnostic, words in zip(diagnostics, expected, strict=True):
