@@ -192,17 +192,19 @@ def test_lint_reads_files_that_no_eval_uses(project: EvalProject):
     project.write("fixtures/golden/texts/c.csv", "a,b\n")
     project.write("fixtures/golden/team/more.jsonl", "{}\n")
     project.write("fixtures/mutants/triage.json", "{}")
-    project.write("fixtures/mutants/triages.json", "{}")
+    for directory in ("baselines", "mutants"):
+        project.write(f"fixtures/{directory}/triages.json", "{}")
     done = project.command("lint")
     assert done.returncode == 1
     assert "error: fixtures/golden/left.yaml:2: " in done.stdout
     assert "error: fixtures/mutants/triage.json: written by another version" in done.stdout
-    others = [line for line in done.stdout.splitlines() if re.search("checks|triages|team", line)]
+    others = [line for line in done.stdout.splitlines() if re.search("checks|no prompt|team", line)]
     assert others == snapshot(
         [
             "error: fixtures/golden/checks.yaml:1: checks of a: no judge 'max_word'; did you mean 'max_words'?",
             "error: fixtures/golden/checks.yaml:2: checks of b: max_words: a limit is a whole number from 0 up, not 'three'",
-            "error: fixtures/mutants/triages.json: there is no prompt 'triages'",
+            "error: fixtures/baselines/triages.json: there is no prompt 'triages', and no target",
+            "error: fixtures/mutants/triages.json: there is no prompt 'triages', and no target",
             "warning: fixtures/golden/team/more.jsonl: no eval reads a golden file in a subdirectory",
         ]
     )

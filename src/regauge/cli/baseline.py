@@ -35,7 +35,7 @@ from regauge.gate import (
     operating_line,
     policy_of,
 )
-from regauge.gate.baselines import baseline_path, load_baseline
+from regauge.gate.baselines import load_baseline
 from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
 from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
@@ -538,7 +538,7 @@ def _baselines(
         raise UsageError(f"--baseline is the file of one prompt, not of {len(prompts)}", fix=fix)
     directory = project.fixtures_dir / "baselines"
     names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
-    paths = [file] if file is not None else [baseline_path(project, name) for name in names]
+    paths = [file] if file is not None else [project.baseline_path(name) for name in names]
     for path in paths:
         baseline = load_baseline(path, place=project.relative(path))
         if baseline is None:

@@ -15,7 +15,7 @@ from regauge.errors import Diagnostic, RecordingError, UsageError
 from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import lint_labels
 from regauge.maintenance.collection import tests_targets
-from regauge.maintenance.stale import lint_datasets, lint_evals, unreported_error
+from regauge.maintenance.stale import lint_datasets, lint_evals, orphan_errors, unreported_error
 from regauge.project import Project
 from regauge.prompts import lint_prompts, lint_warnings, prompt_files
 from regauge.recordings import RecordingsFile, check_file_sizes, replacements_in
@@ -60,6 +60,7 @@ def command(base: str, *, strict: bool, as_json: bool) -> None:
     diagnostics += lint_datasets(project, evals)
     diagnostics += lint_labels(project)
     diagnostics += baseline_errors(project)
+    diagnostics += orphan_errors(project, evals)
     if (project.fixtures_dir / "mutants").exists():
         # To load it takes a fifth of a short lint.
         from regauge.mutate import mutants_errors

@@ -35,7 +35,7 @@ from regauge.gate._refusal import (
     refusals_of,
 )
 from regauge.gate._types import GateCase
-from regauge.gate.baselines import AnchorTrials, baseline_path, key_of, load_baseline
+from regauge.gate.baselines import AnchorTrials, key_of, load_baseline
 from regauge.judges import cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -198,7 +198,7 @@ def compare_with_base(
         BaselineError: The current baseline cannot be read.
     """
     head = suite.prompt
-    baseline_file = baseline_path(base_commit.project, head.name)
+    baseline_file = base_commit.project.baseline_path(head.name)
     # A broken baseline would be the base's after the merge.
     load_baseline(
         baseline_file, place=base_commit.project.relative(baseline_file), parse=base_commit.baseline
@@ -523,7 +523,7 @@ def committed_baselines(
     """The committed baselines of a prompt, newest first; under older names if there are none."""
 
     def read(name: str) -> list[Baseline]:
-        path = baseline_path(base_commit.project, name)
+        path = base_commit.project.baseline_path(name)
         place = base_commit.project.relative(path)
         read = (
             read_or_note(partial(base_commit.baseline, data, place=place), base_commit, unreadable)

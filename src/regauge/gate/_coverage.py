@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import Diagnostic, PromptError
-from regauge.gate.baselines import BaselineError, baseline_path, load_baseline
+from regauge.gate.baselines import BaselineError, load_baseline
 from regauge.prompts import load_prompt, prompt_files, prompt_name
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def coverage_of(
         elif not _still_stored(base_commit, prompt, dataset):
             notes.append(f"{evidence}; this change removes it and its eval")
         elif not {prompt, dataset} & reported_names:
-            path = base_commit.project.relative(baseline_path(base_commit.project, prompt))
+            path = base_commit.project.relative(base_commit.project.baseline_path(prompt))
             fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
             message = f"{evidence}, and no eval measures it any more"
             diagnostics.append(Diagnostic(path=path, line=None, message=message, fix=fix))
@@ -323,7 +323,7 @@ def _names_of(
 
 def _still_stored(base_commit: BaseCommit, prompt: str, dataset: str) -> bool:
     """Return whether the change keeps the baseline."""
-    path = baseline_path(base_commit.project, prompt)
+    path = base_commit.project.baseline_path(prompt)
     try:
         baseline = load_baseline(
             path, place=base_commit.project.relative(path), parse=base_commit.baseline

@@ -687,11 +687,6 @@ class BaselineError(InvalidFileError):
     """A baseline that cannot be read or written."""
 
 
-def baseline_path(project: Project, prompt: str) -> Path:
-    """The path of a prompt's baseline."""
-    return project.baseline_path(prompt)
-
-
 def parse_baseline(data: bytes, *, place: Path) -> Baseline:
     """Read the content of a baseline.
 
@@ -856,10 +851,10 @@ def baseline_of(
         return load_baseline(path, place=project.relative(path)) if read is None else read(path)
 
     name, dataset = suite.prompt.name, suite.dataset.name
-    baseline, older_path = load(baseline_path(project, name)), None
+    baseline, older_path = load(project.baseline_path(name)), None
     if baseline is None:
         for older in older_names(project, suite.prompt.path):
-            before = baseline_path(project, older)
+            before = project.baseline_path(older)
             baseline = load(before)
             if baseline is not None:
                 older_path = before

@@ -175,6 +175,8 @@ def explain_errors(place: StorePlace) -> Generator[None]:
         words = str(error)
         problem = words.strip().partition("\n")[0].rstrip() or "no reason given"
         fix = _fix(place, words)
+        if place.file is not None and place.file.is_dir():
+            problem, fix = "it is a directory", damage_fix(place)
         if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
             problem, fix = explain_os_error(no_descriptor)
         raise StoreError(place.display, problem, fix) from error

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.gate import accepted_since, compare_baselines, is_flaky, stored_anchor
-from regauge.gate.baselines import Baseline, baseline_path
 from regauge.github import GitHub, Mark
 from regauge.markdown import escape_markdown
 from regauge.project import TARGET_KINDS
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from regauge.gate import AnchorComparison
-    from regauge.gate.baselines import StoredBaseline
+    from regauge.gate.baselines import Baseline, StoredBaseline
     from regauge.github import Posted
     from regauge.project import Project
 
@@ -33,7 +32,7 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
         find_prompt(name, root=project.root)
     except PromptError as error:
         return error
-    path = project.relative(baseline_path(project, name))
+    path = project.relative(project.baseline_path(name))
     fix = f"regauge baseline update {name}"
     return UsageError(f"there is no baseline of {name!r}: {path}", fix=fix)
 

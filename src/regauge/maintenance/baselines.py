@@ -39,7 +39,6 @@ from regauge.gate.baselines import (
     AnchorTrials,
     Baseline,
     baseline_of,
-    baseline_path,
     key_of,
     save_baseline,
 )
@@ -831,7 +830,7 @@ class BaselineUpdate:
             if left_out := len(self._find_deselected(update.suite)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
             update.missing_text = "; ".join(lacking)
-        path = baseline_path(self.project, prompt.baseline.prompt)
+        path = self.project.baseline_path(prompt.baseline.prompt)
         anchors = [update.anchor for update in prompt.suites if update.anchor is not None]
         baseline = merge_baselines(
             prompt.baseline,

@@ -18,8 +18,9 @@ from regauge.maintenance.collection import (
     left_out_errors,
     with_evals,
 )
-from regauge.prompts import find_prompt, load_prompt
+from regauge.prompts import find_prompt, load_prompt, prompt_files, prompt_name
 from regauge.runner import PlannedCase, PlannedTrial, judges_file, needed_keys
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -161,12 +162,14 @@ class LintedEvals:
         diagnostics: Errors of unused recordings, calibrations, goals.
         datasets: The golden files that the evals loaded without an error.
         targets: The names of their targets.
+        prompts: The names of their prompts and targets.
         error: The reason why the evals could not be collected.
     """
 
     diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
     datasets: set[Path] = field(default_factory=set["Path"])
     targets: set[str] = field(default_factory=set[str])
+    prompts: set[str] = field(default_factory=set[str])
     error: RegaugeError | None = None
 
 
@@ -181,6 +184,7 @@ def lint_evals(project: Project, evals_path: Path) -> LintedEvals:
 
     def check(evals: EvalSession) -> None:
         linted.datasets.update(case.suite.dataset.path for case in evals.plan.cases)
+        linted.prompts.update(case.suite.prompt.name for case in evals.plan.cases)
         targets = (case.suite.target for case in evals.plan.cases)
         linted.targets.update(target.name for target in targets if target is not None)
         linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
@@ -217,6 +221,23 @@ def lint_datasets(project: Project, evals: LintedEvals) -> list[Diagnostic]:
 
     paths = dataset_files(project.fixtures_dir)
     return find_errors(load, [path for path in paths if path not in evals.datasets])
+
+
+def orphan_errors(project: Project, evals: LintedEvals) -> list[Diagnostic]:
+    """Errors of baselines and mutants whose prompt or target is gone, if evals were collected."""
+    if evals.error is not None:
+        return []
+    names = evals.prompts | {prompt_name(path) for path in prompt_files(project.prompts_dir)}
+    return [
+        Diagnostic(
+            path=path,
+            message=f"there is no prompt {path.stem!r}, and no target",
+            fix=did_you_mean(path.stem, names) or "delete the file",
+        )
+        for directory in ("baselines", "mutants")
+        for path in sorted((project.fixtures_dir / directory).glob("[!.]*.json"))
+        if path.stem not in names
+    ]
 
 
 # The place of an eval, after an error of a file that it uses.

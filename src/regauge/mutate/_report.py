@@ -13,11 +13,9 @@ from regauge.errors import Diagnostic, InvalidFileError, UsageError, find_errors
 from regauge.gate.baselines import blocking_judges
 from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
-from regauge.prompts import prompt_files, prompt_name
 from regauge.regular_file import read_regular
 from regauge.stats import wilson
 from regauge.strict_json import explain_format, read_json
-from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -304,22 +302,9 @@ def load_mutants(project: Project, prompt: str) -> MutantsFile | None:
 
 
 def mutants_errors(project: Project) -> list[Diagnostic]:
-    """The errors of all committed files of mutants, and files without a prompt."""
+    """The errors of all committed files of mutants."""
     paths = sorted((project.fixtures_dir / "mutants").glob("[!.]*.json"))
-    names = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
-    orphans = [
-        Diagnostic(
-            path=path,
-            message=f"there is no prompt {path.stem!r}",
-            fix=did_you_mean(path.stem, names) or "delete the file",
-        )
-        for path in paths
-        if path.stem not in names
-    ]
-    return orphans + find_errors(
-        lambda path: load_mutants(project, path.stem),
-        [path for path in paths if path.stem in names],
-    )
+    return find_errors(lambda path: load_mutants(project, path.stem), paths)
 
 
 def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:

@@ -96,6 +96,14 @@ def test_an_error_of_a_store_has_a_fix(tmp_path: Path, error: Exception, words: 
     assert caught.value.fix
 
 
+def test_a_directory_in_place_of_the_file_is_named(tmp_path: Path):
+    place = history_of(tmp_path).place
+    assert place.file is not None
+    place.file.mkdir(parents=True)
+    with pytest.raises(StoreError, match="it is a directory\n  fix: move it away: mv "):
+        Store(place)
+
+
 def test_a_url_of_a_server_that_cannot_be_read_is_named(tmp_path: Path):
     url = "postgresql://me:secret@db:port/evals?x=%zz"
     place = StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": url})

@@ -22,7 +22,6 @@ from regauge.gate.baselines import (
     Session,
     StoredBaseline,
     StoredTrials,
-    baseline_path,
     key_of,
     save_baseline,
 )
@@ -136,7 +135,7 @@ class Repo:
         session = Session(id="2026-11-20T09:00:00Z", first=100, last=101)
         stored_baseline = StoredBaseline(key=key, version="1.0.0", sessions=(session,), cases=cases)
         baseline = Baseline(prompt=suite.prompt.name, baselines=(stored_baseline,))
-        save_baseline(baseline_path(self.project, suite.prompt.name), baseline)
+        save_baseline(self.project.baseline_path(suite.prompt.name), baseline)
         return baseline
 
 
@@ -415,7 +414,7 @@ def test_rules_that_regauge_changed_are_not_the_error_of_a_branch(repo: Repo, *,
         old = digest_of({"kind": "not", "version": 1, "params": {"judge": old}})
     repo.git("checkout", "--quiet", "main")
     repo.baseline(repo.suite(judges=(made,)))
-    path = baseline_path(repo.project, "greet")
+    path = repo.project.baseline_path("greet")
     path.write_text(path.read_text().replace(made.digest, old))
     repo.commit("baseline of an older regauge")
     repo.git("checkout", "--quiet", "-B", "topic")
@@ -437,7 +436,7 @@ def test_rules_that_regauge_changed_are_not_the_error_of_a_branch_in_checks_of_c
     older = {**key.rules, "reading": 1, "is_refusal": 1}
     rules = {name: version for name, version in older.items() if name != "reading"}
     made_of = {"kind": "checks", "version": 1, "reading": 1, "rules": rules}
-    path = baseline_path(repo.project, "greet")
+    path = repo.project.baseline_path("greet")
     document = json.loads(path.read_text().replace(key.judges["checks"], digest_of(made_of)))
     document["baselines"][0]["rules"] = older
     path.write_text(json.dumps(document))
@@ -587,7 +586,7 @@ def test_a_case_is_critical_once_base_passed_twenty_of_twenty_trials(
     cases = {**baseline.cases, "ann": proven}
     baseline = replace(baseline, sessions=(session,), cases=cases)
     save_baseline(
-        baseline_path(repo.project, "greet"), Baseline(prompt="greet", baselines=(baseline,))
+        repo.project.baseline_path("greet"), Baseline(prompt="greet", baselines=(baseline,))
     )
     repo.commit("main")
     repo.git("checkout", "--quiet", "-B", "topic")
