@@ -129,6 +129,12 @@ error: 96 judgements missing: no recorded response of local:clerk for judge 'ton
         "tone.calibration.json: written by another version of regauge, or damaged: Invalid JSON"
     )
     assert damaged in judged.command("lint").stdout
+    split = judged.command("judges", "calibrate", "tone", "--prune", "--split=train")
+    assert (split.returncode, split.stderr) == (
+        2,
+        "error: --split would remove recordings of the other labels\n"
+        "  fix: leave --split out of --prune\n",
+    )
     assert judged.command("judges", "calibrate", "tone", "--prune").returncode == 0
     assert "HEAD" not in conflict.read_text(encoding="utf-8")
     assert "blocking  tone" in judged.command("judges", "calibrate").stdout

@@ -123,6 +123,32 @@ def test_recordings_of_cases_that_cannot_be_rendered_are_not_pruned(project: Eva
     assert len(project.recordings()) == 2
 
 
+def test_pruning_counts_all_evals(project: EvalProject):
+    project.golden([project.case(0)])
+    assert project.command("record").returncode == 0
+    project.golden([project.case(1)])  # the recording is stale now
+    used = "would remove recordings that others use\n  fix: leave --{} out of --prune\n"
+    for option, value in (("evals", "evals/test_triage.py"), ("judge-model", "sim:clerk-1")):
+        refused = project.command("record", "--prune", f"--{option}={value}")
+        assert (refused.returncode, refused.stderr) == (
+            2,
+            f"error: --{option} {used.format(option)}",
+        )
+    evals = project.root / "evals"
+    (evals / "test_triage.py").rename(evals / "triage.py")
+    none = project.command("record", "--prune", "--evals=evals")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "fix: name its file and function as python_files" in none.stderr
+    evals.rename(project.root / "unused")
+    evals.mkdir()
+    for command in (["record", "--prune"], ["lint"]):
+        said = project.command(*command)
+        assert "there are no evals in evals" in said.stdout + said.stderr
+        assert "remove" not in said.stdout
+        assert "prune" not in said.stdout
+    assert len(project.recordings()) == 1
+
+
 def test_options_of_the_project_for_parallel_runs_do_not_matter(project: EvalProject):
     text = (project.root / "pyproject.toml").read_text(encoding="utf-8")
     text = text.replace('"-p", "regauge"', '"-p", "regauge", "-p", "xdist", "-n2"')

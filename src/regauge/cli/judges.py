@@ -29,6 +29,7 @@ from regauge.cli._options import (
     prune_option,
     read_file,
     record_option,
+    refuse_options,
     write_output,
 )
 from regauge.cli._terminal import Meter, echo, echo_json
@@ -330,7 +331,7 @@ def calibrate_command(
     project = Project.find()
     evals = path or project.root / "evals"
     model = str(parse_model_id(judge_model, location="--judge-model")) if judge_model else None
-    _refuse_misfits(judge, from_run, output)
+    _refuse_misfits(judge, from_run, output, split if prune else None)
     if judge is None:
         _list_status(project, evals, model, as_json=as_json)
         return
@@ -392,7 +393,11 @@ def calibrate_command(
         sys.exit(1)
 
 
-def _refuse_misfits(judge: str | None, from_run: str | None, output: str | None) -> None:
+def _refuse_misfits(
+    judge: str | None, from_run: str | None, output: str | None, pruned_split: str | None
+) -> None:
+    reason = "would remove recordings of the other labels"
+    refuse_options({"--split": pruned_split}, reason, fix="leave {option} out of --prune")
     if output is not None and from_run is None:
         raise UsageError("--output is a page to label a run on", fix="add --from-run latest")
     if judge is None and from_run is not None:

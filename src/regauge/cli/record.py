@@ -137,6 +137,7 @@ def command(
     if prune:
         fix = "run one after the other"
         refuse_options({"--refresh": refresh}, "does not go with --prune", fix=fix)
+        _refuse_partial(project, path, arguments["judge_model"])
     if batch or collect:
         reason = "does not go with --batch and --collect"
         refused = {"--refresh": refresh, "--prune": prune}
@@ -190,6 +191,21 @@ def command(
         raise UnmeasuredError("\n".join(failures))
     if pending:
         click.get_current_context().exit(UnmeasuredError.exit_code)
+
+
+def _refuse_partial(project: Project, path: Path | None, judge_model: str | None) -> None:
+    """Check that all evals decide what is stale, as the settings have them.
+
+    Raises:
+        UsageError: They would be of one file or directory, or of another judge model.
+    """
+    all_evals = project.root / "evals"
+    is_partial = path is not None and (
+        not all_evals.is_relative_to(path.resolve()) if all_evals.exists() else path.is_file()
+    )
+    reason = "would remove recordings that others use"
+    fix = "leave {option} out of --prune"
+    refuse_options({"--evals": is_partial, "--judge-model": judge_model}, reason, fix=fix)
 
 
 def _resume_hint(progress: RunProgress | None) -> str:

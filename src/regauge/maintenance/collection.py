@@ -216,7 +216,7 @@ class _Driver:
         """Call `act` instead of running tests."""
         del session
         evals = self._evals
-        if not self.errors and not self.unknown and evals is not None:
+        if self.eval_names and not self.errors and not self.unknown and evals is not None:
             try:
                 with redirect_stdout(self._printed):
                     if self.warn is not None:
