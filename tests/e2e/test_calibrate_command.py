@@ -130,10 +130,10 @@ error: 96 judgements missing: no recorded response of local:clerk for judge 'ton
     )
     assert damaged in judged.command("lint").stdout
     split = judged.command("judges", "calibrate", "tone", "--prune", "--split=train")
-    assert (split.returncode, split.stderr) == (
-        2,
+    assert split.returncode == 2
+    assert split.stderr == (
         "error: --split would remove recordings of the other labels\n"
-        "  fix: leave --split out of --prune\n",
+        "  fix: leave --split out of --prune\n"
     )
     assert judged.command("judges", "calibrate", "tone", "--prune").returncode == 0
     assert "HEAD" not in conflict.read_text(encoding="utf-8")

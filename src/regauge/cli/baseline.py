@@ -39,7 +39,7 @@ from regauge.gate.baselines import load_baseline
 from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
 from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
-from regauge.maintenance.collection import option_words, with_evals
+from regauge.maintenance.collection import is_partial, option_words, with_evals
 from regauge.project import TRIALS_MAX, Project
 from regauge.refine.analysis import format_share, variance_of
 from regauge.refine.trials import outcomes_of
@@ -169,6 +169,7 @@ def update(
         print_line=print_line,
         meter=Meter,
         batch=batches,
+        is_partial=is_partial(project, path),
     )
     with_evals(
         project,

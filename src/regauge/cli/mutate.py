@@ -31,7 +31,7 @@ from regauge.cli._terminal import Meter, echo, short_path
 from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges.model._response import ResponseError
-from regauge.maintenance.collection import option_words, with_evals
+from regauge.maintenance.collection import is_partial, option_words, with_evals
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
@@ -132,7 +132,8 @@ class _MutateOptions:
         proposers: Proposers of golden cases; empty without `--suggest`.
         apply: Whether to add the proposed cases to their datasets.
         refiner: The refiner model; empty for that of `regauge refine`.
-        saves: Whether results are of the model that the project declares, so that they are saved.
+        saves: Whether results are of all evals and of the model that the project declares, so that
+            they are saved.
     """
 
     operators: Sequence[Operator]
@@ -218,7 +219,7 @@ def command(
         apply=apply_it,
         refiner=refiner_model or "",
         dry_run=dry_run,
-        saves=options["model"] is None,
+        saves=options["model"] is None and not is_partial(project, path),
         as_json=as_json,
         output=output,
     )

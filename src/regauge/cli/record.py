@@ -30,7 +30,7 @@ from regauge.maintenance.batches import (
     calls_under_way,
     request_trials,
 )
-from regauge.maintenance.collection import left_out_errors, option_words, with_evals
+from regauge.maintenance.collection import is_partial, left_out_errors, option_words, with_evals
 from regauge.maintenance.stale import prune_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import check_file_sizes
@@ -199,13 +199,10 @@ def _refuse_partial(project: Project, path: Path | None, judge_model: str | None
     Raises:
         UsageError: They would be of one file or directory, or of another judge model.
     """
-    all_evals = project.root / "evals"
-    is_partial = path is not None and (
-        not all_evals.is_relative_to(path.resolve()) if all_evals.exists() else path.is_file()
-    )
     reason = "would remove recordings that others use"
     fix = "leave {option} out of --prune"
-    refuse_options({"--evals": is_partial, "--judge-model": judge_model}, reason, fix=fix)
+    partial = {"--evals": is_partial(project, path), "--judge-model": judge_model}
+    refuse_options(partial, reason, fix=fix)
 
 
 def _resume_hint(progress: RunProgress | None) -> str:

@@ -218,6 +218,7 @@ def merge_baselines(
     *,
     anchors: Sequence[AnchorTrials] = (),
     anchor_versions: Collection[str] = (),
+    is_partial: bool = False,
 ) -> Baseline:
     """The baseline with the baselines of all evals of a prompt.
 
@@ -230,16 +231,24 @@ def merge_baselines(
         updated: Baseline of each eval, and whether it is complete.
         anchors: Trials of the anchor version, for each eval.
         anchor_versions: Anchor versions whose stored trials stay if `anchors` has none.
+        is_partial: Whether `updated` may be without evals of the prompt, so that baselines of other
+            datasets stay.
     """
     current = tuple(stored_baseline for stored_baseline, _ in updated if stored_baseline.cases)
     keys = [stored_baseline.key for stored_baseline in current]
     prompts, models = {key.prompt for key in keys}, {key.model for key in keys}
+    datasets = {stored_baseline.key.dataset for stored_baseline, _ in updated}
+
+    def is_missing(stored_baseline: StoredBaseline) -> bool:
+        return is_partial and stored_baseline.key.dataset not in datasets
+
     elsewhere = tuple(
         stored_baseline
         for stored_baseline in baseline.baselines
-        if stored_baseline.key.prompt in prompts and stored_baseline.key.model not in models
+        if is_missing(stored_baseline)
+        or (stored_baseline.key.prompt in prompts and stored_baseline.key.model not in models)
     )
-    previous: list[StoredBaseline] = []
+    previous = [x for x in baseline.previous if is_missing(x)]
     for stored_baseline, complete in updated:
         before = None if complete else baseline.find_previous(stored_baseline.key)
         if before is not None and before not in previous:

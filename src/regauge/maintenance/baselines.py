@@ -473,6 +473,7 @@ class BaselineUpdate:
         print_line: Called with each line for the user.
         meter: A context that shows progress.
         batch: The batch options; None for live calls.
+        is_partial: Whether only a part of the project's evals may be collected.
         pending: Calls under way in batches; with any, nothing is saved yet.
         unmeasured: Lines on trials that do not count.
     """
@@ -484,6 +485,7 @@ class BaselineUpdate:
     print_line: Callable[[str], None]
     meter: Callable[[Callable[[], str]], AbstractContextManager[object]]
     batch: BatchOptions | None
+    is_partial: bool
     pending: list[str] = field(default_factory=list[str])
     unmeasured: list[str] = field(default_factory=list[str])
     _batches: dict[str, Any] | None = None
@@ -839,6 +841,7 @@ class BaselineUpdate:
                 anchor.stored_trials for anchor in anchors if anchor.stored_trials is not None
             ],
             anchor_versions={anchor.version for anchor in anchors},
+            is_partial=self.is_partial,
         )
         is_changed = bool(baseline.baselines) and save_baseline(path, baseline)
         if is_changed and prompt.older is not None:

@@ -326,6 +326,17 @@ def with_evals(
     return cast("_Result", driver.result)
 
 
+def is_partial(project: Project, path: Path | None) -> bool:
+    """Return whether `--evals` may name only a part of a project's evals.
+
+    A file always is; a directory is if `evals` of the project is outside of it.
+    """
+    evals = project.root / "evals"
+    if path is None:
+        return False
+    return not evals.is_relative_to(path.resolve()) if evals.exists() else path.is_file()
+
+
 def option_words(options: Mapping[str, object]) -> list[str]:
     """Options of the plugin for `with_evals`, without those that are None.
 

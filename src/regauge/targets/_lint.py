@@ -89,7 +89,7 @@ def _loose_ends(
 
 
 def _callable_error(name: str, project: Project) -> str:
-    """The message and the fix of a callable that its module lacks; empty if there is none."""
+    """The message and the fix of a callable that is not in its module; empty if there is none."""
     try:
         inputs_of_callable(name, project)
     except UsageError as error:

@@ -182,6 +182,15 @@ def test_histories_of_other_models_stay_as_long_as_the_prompt():
     assert merge_baselines(baseline, [(filled(NEW), True)]).baselines == (filled(NEW),)
 
 
+def test_baselines_of_evals_that_were_not_collected_stay():
+    other, older = (filled(replace(key, dataset="second")) for key in (KEY, NEW))
+    baseline = Baseline(prompt="greet", baselines=(filled(), other), previous=(older,))
+    merge = merge_baselines(baseline, [(filled(NEW), True)], is_partial=True)
+    assert (merge.baselines, merge.previous) == ((filled(NEW), other), (older,))
+    all_evals = merge_baselines(baseline, [(filled(NEW), True)])
+    assert (all_evals.baselines, all_evals.previous) == ((filled(NEW),), ())
+
+
 def test_a_run_that_measured_nothing_changes_nothing():
     baseline = Baseline(prompt="greet", baselines=(filled(),))
     assert merge_baselines(baseline, [(StoredBaseline(key=NEW), False)]) == baseline
