@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,50 +26,28 @@ from regauge.cli._options import (
     write_output,
 )
 from regauge.cli._terminal import Meter, echo, short_path
-from regauge.errors import DatasetError, MissingRecordingError, UnmeasuredError, UsageError
-from regauge.gate import REVISION_FIRST, policy_of
-from regauge.judges.model._response import ResponseError
+from regauge.errors import DatasetError, UnmeasuredError, UsageError
 from regauge.maintenance.collection import is_partial, option_words, with_evals
+from regauge.maintenance.mutation import MutationOptions, MutationRun
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
     PROVING_TRIALS,
-    ClassificationPolicy,
-    DraftBenches,
-    EvalBench,
-    ModelCaseProposer,
-    MutationProgress,
-    UnmeasuredMutants,
-    VariantProposer,
-    add_cases,
     choose_operators,
     digests_of,
-    estimate_calls,
-    find_unguarded,
-    is_open,
     load_mutants,
     mark_equivalent,
-    measure,
-    model_changes,
-    mutants_of,
     report_json,
-    report_of,
     save_mutants,
     score_of,
     subject_of,
-    suggest,
-    suite_facts,
 )
 from regauge.project import Project
-from regauge.providers import parse_model_id
-from regauge.refine.proposers._model import ProposerCalls
 from regauge.refine.subject import prompt_of_target
 from regauge.reports import money
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
-from regauge.runner import CaseRequest, PlannedTrial
-from regauge.scaffold._files import append_case, redact_case
-from regauge.stop_signals import run_stoppable
+from regauge.scaffold import append_case, redact_case
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
@@ -82,18 +58,12 @@ if TYPE_CHECKING:
         GuardSuggestion,
         MeasuredClasses,
         Mutant,
-        MutantRow,
         MutantsFile,
-        Mutation,
         MutationReport,
         MutationSubject,
-        Operator,
         Score,
-        UnguardedInstruction,
     )
-    from regauge.prompts import Prompt
-    from regauge.providers import Completion, CompletionRequest
-    from regauge.runner import EvalSession, TrialRunner
+    from regauge.runner import EvalSession
 
 __all__ = ["command"]
 
@@ -114,10 +84,6 @@ Examples:
 """
 _SUFFIXES = {".html", ".md", ".json"}
 _BADGE = ".badge.json"
-# Calls per suggestion, measured on simulated suites; see the reference.
-_CALLS = 60
-# The share of single deletions of this repository's prompts that no case guards.
-_OPEN_SHARE = 0.3
 _PROPOSERS = ("model", "rules")
 _SHOWN_CHARS = 240
 _STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yellow"}
@@ -128,20 +94,15 @@ class _MutateOptions:
     """The options of the command.
 
     Attributes:
-        counts_model: Whether mutants of the operator `model` count in the score.
-        proposers: Proposers of golden cases; empty without `--suggest`.
+        run: What to measure and suggest.
         apply: Whether to add the proposed cases to their datasets.
-        refiner: The refiner model; empty for that of `regauge refine`.
+        dry_run: Whether only to estimate.
         saves: Whether results are of all evals and of the model that the project declares, so that
             they are saved.
     """
 
-    operators: Sequence[Operator]
-    counts_model: bool
-    limit: int | None
-    proposers: tuple[str, ...]
+    run: MutationOptions
     apply: bool
-    refiner: str
     dry_run: bool
     saves: bool
     as_json: bool
@@ -212,12 +173,14 @@ def command(
             refused["--refiner-model"] = refiner_model
         refuse_options(refused, "needs --suggest", fix="add --suggest, or leave {option} out")
     mutate_options = _MutateOptions(
-        operators=operator_list,
-        counts_model=count_model,
-        limit=limit,
-        proposers=_choose_proposers(proposers or "", output) if suggesting else (),
+        run=MutationOptions(
+            operators=operator_list,
+            counts_model=count_model,
+            limit=limit,
+            proposers=_choose_proposers(proposers or "", output) if suggesting else (),
+            refiner=refiner_model or "",
+        ),
         apply=apply_it,
-        refiner=refiner_model or "",
         dry_run=dry_run,
         saves=options["model"] is None and not is_partial(project, path),
         as_json=as_json,
@@ -268,62 +231,40 @@ def _mutate(
     Returns:
         The score; None for an estimate.
     """
-    problems: list[UnguardedInstruction] = []
     suggestions: list[GuardSuggestion] = []
     try:
         subject = subject_of(evals, evals.plan.cases, prompt)
         if options.apply:
             _check_appendable(subject)
-        earlier_rows = _decided_rows(earlier, subject) if options.proposers else {}
-        all_mutants = mutants_of(subject.prompt, _active_operators(evals, subject, options))
-        if not all_mutants:
-            message = f"{prompt} has no text that these operators can edit"
-            raise UsageError(message, fix="name others with --operators")
-        mutants = _sample(
-            [mutant for mutant in all_mutants if is_open(earlier_rows.get(mutant.id))],
-            options.limit,
+        run = MutationRun(
+            evals=evals,
+            subject=subject,
+            options=options.run,
+            earlier=earlier,
+            print_note=lambda text: echo(f"note: {text}", err=True),
+            meter=Meter,
         )
-        _note_baseline(subject)
-        unknown = [mutant for mutant in mutants if mutant.id not in earlier_rows]
-        measured = _measure(evals, subject, unknown, earlier)
-        report = report_of(subject, measured, earlier=earlier)
-        report = _with_missing(report, evals, subject, mutants, earlier)
-        rows = [*earlier_rows.values(), *report.mutants]
-        if options.proposers:
-            golden = {key: member.case for key, member in subject.members.items()}
-            problems = find_unguarded(subject.prompt, mutants, rows, subject.cases, golden)
-            if not options.dry_run:
-                candidates = _search(evals, subject, problems, options)
-                ids = {x.id for member in subject.members.values() for x in member.suite.dataset}
-                suggestions = add_cases(candidates, golden, ids)
+        report = run.report
+        if options.dry_run:
+            _print_estimate(run, as_json=options.as_json)
+            return None
+        suggestions = run.suggest()
     finally:
         evals.close()
-    if options.dry_run:
-        extra = len(problems) + _OPEN_SHARE * len(unknown) if options.proposers else 0
-        _print_estimate(
-            evals,
-            subject,
-            unknown,
-            measured,
-            earlier,
-            extra_calls=round(_CALLS * extra),
-            as_json=options.as_json,
-        )
-        return None
     if options.saves and any(row.kind != "undecided" for row in report.mutants):
         digests = digests_of(subject)
         file = save_mutants(evals.project, report, subject.key, earlier, digests=digests)
         echo(f"wrote {short_path(file)}", err=True)
-    if options.proposers:
+    if options.run.proposers:
         _show_suggestions(suggestions, subject, options)
         _deliver_suggestions(evals.project, suggestions, subject, options)
     else:
-        _show(report, subject, all_mutants, options)
-        if len(mutants) < len(all_mutants):
-            count = plural(len(all_mutants), "mutant")
-            echo(f"measured {len(mutants)} of {count} (--limit)", err=True)
-    _check_measured(report, measured)
-    return score_of(rows) if options.proposers else report.score
+        _show(report, subject, run.all_mutants, options)
+        if len(run.mutants) < len(run.all_mutants):
+            count = plural(len(run.all_mutants), "mutant")
+            echo(f"measured {len(run.mutants)} of {count} (--limit)", err=True)
+    _check_measured(report, run.measured)
+    return score_of(run.rows) if options.run.proposers else report.score
 
 
 def _check_appendable(subject: MutationSubject) -> None:
@@ -338,13 +279,6 @@ def _check_appendable(subject: MutationSubject) -> None:
             fix = "leave --apply out, and add the cases by hand"
             message = f"{short_path(path)} is no JSONL file, so nothing is added to it"
             raise UsageError(message, fix=fix)
-
-
-def _decided_rows(earlier: MutantsFile | None, subject: MutationSubject) -> dict[str, MutantRow]:
-    """Committed results that are still valid, by the id of the mutant."""
-    if earlier is None or not earlier.holds_for(subject.prompt.digest, subject.key, subject.model):
-        return {}
-    return {row.id: row for row in earlier.mutants if row.kind != "undecided"}
 
 
 def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | None) -> None:
@@ -383,48 +317,6 @@ def _check_measured(report: MutationReport, measured: MeasuredClasses) -> None:
         raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
 
 
-def _sample(mutants: Sequence[Mutant], limit: int | None) -> list[Mutant]:
-    """Select at most `limit` mutants, spread over the prompt."""
-    if limit is None or limit >= len(mutants):
-        return list(mutants)
-    return [mutants[number * len(mutants) // limit] for number in range(limit)]
-
-
-def _note_baseline(subject: MutationSubject) -> None:
-    unknown = sum(case.baseline is None for case in subject.cases)
-    if unknown:
-        echo(
-            f"note: {plural(unknown, 'case')} without a baseline for these judges, so trials of the"
-            " base run too\n  fix: regauge baseline update",
-            err=True,
-        )
-
-
-def _measure(
-    evals: EvalSession,
-    subject: MutationSubject,
-    mutants: Sequence[Mutant],
-    earlier: MutantsFile | None,
-) -> MeasuredClasses:
-    progress = MutationProgress()
-    rows = earlier.mutants if earlier is not None else []
-    first = {row.id: row.cases for row in rows if row.kind == "killed"}
-    marks = {row.id: row.reason for row in rows if row.kind == "equivalent"}
-    # A broken case kills a mutant even if the project only warns about it.
-    policy = ClassificationPolicy(
-        gate=replace(policy_of(evals.project.settings.gate), on_broken="block")
-    )
-
-    async def run() -> MeasuredClasses:
-        async with evals.open_trials() as trials:
-            with closing(EvalBench(subject, trials)) as bench:
-                suite = subject.prompt, mutants, subject.cases, bench, policy
-                return await measure(*suite, first=first, marks=marks, progress=progress)
-
-    with Meter(lambda: _progress_text(progress, "mutant", evals)):
-        return run_stoppable(run())
-
-
 def _show(
     report: MutationReport,
     subject: MutationSubject,
@@ -451,188 +343,17 @@ def _show(
             echo(text, style=_STYLES[tone])
 
 
-def _with_missing(
-    report: MutationReport,
-    evals: EvalSession,
-    subject: MutationSubject,
-    mutants: Sequence[Mutant],
-    earlier: MutantsFile | None,
-) -> MutationReport:
-    """Add an estimate for mutants without trials to a report."""
-    left = {row.id for row in report.mutants if not row.measured}
-    if not left:
-        return report
-    unmeasured = [mutant for mutant in mutants if mutant.id in left]
-    calls, usd = _estimate(evals, subject, unmeasured, earlier)
-    missing = UnmeasuredMutants(
-        mutants=len(left), calls=calls, cost_usd=usd, suite=suite_facts(subject.cases)
-    )
-    return report.model_copy(update={"missing": missing})
-
-
-def _estimate(
-    evals: EvalSession,
-    subject: MutationSubject,
-    mutants: Sequence[Mutant],
-    earlier: MutantsFile | None,
-    *,
-    stored_calls: int = 0,
-    extra_calls: int = 0,
-) -> tuple[int, float | None]:
-    """Estimate the calls of mutants, and their cost; None if a price is unknown."""
-    # Results of an earlier prompt or suite are the best guess: ids depend on the text only.
-    kinds = {row.id: row.kind for row in earlier.mutants} if earlier is not None else {}
-    calls = extra_calls + estimate_calls(
-        subject.prompt, mutants, subject.cases, kinds, recorded_calls=stored_calls
-    )
-    members = subject.members.values()
-    draws = [PlannedTrial(member, REVISION_FIRST) for member in members if member.plan()]
-    costs = [answer.cost_usd for answer in evals.missing_completions(draws)]
-    priced = [cost for cost in costs if cost is not None]
-    return calls, calls * sum(priced) / len(draws) if draws and len(priced) == len(costs) else None
-
-
-def _print_estimate(
-    evals: EvalSession,
-    subject: MutationSubject,
-    mutants: Sequence[Mutant],
-    measured: MeasuredClasses,
-    earlier: MutantsFile | None,
-    *,
-    extra_calls: int,
-    as_json: bool,
-) -> None:
-    """Print the calls of mutants with missing trials.
-
-    Args:
-        extra_calls: Calls for suggestions.
-    """
-    left = {result.mutant.id for result in measured.results if result.outcome.unmeasured}
-    missing = [mutant for mutant in mutants if mutant.id in left]
-    calls, usd = _estimate(
-        evals, subject, missing, earlier, stored_calls=measured.base_calls, extra_calls=extra_calls
-    )
+def _print_estimate(run: MutationRun, *, as_json: bool) -> None:
+    about = run.estimate()
     if as_json:
-        document = {
-            "prompt": subject.prompt.name,
-            "mutants": len(mutants),
-            "cases": len(subject.cases),
-            "stored": len(mutants) - len(missing),
-            "calls": calls,
-            "cost_usd": usd,
-        }
-        click.echo(json.dumps(document))
+        click.echo(json.dumps(asdict(about)))
         return
     echo(
-        f"{subject.prompt.name} on {subject.model}: {plural(len(mutants), 'mutant')},"
-        f" {plural(len(subject.cases), 'case')}; {len(mutants) - len(missing)} measured before"
+        f"{about.prompt} on {run.subject.model}: {plural(about.mutants, 'mutant')},"
+        f" {plural(about.cases, 'case')}; {about.stored} measured before"
     )
-    cost = "cost unknown (no price declared)" if usd is None else money(usd)
-    echo(f"about {plural(calls, 'call')}, {cost}; judges that call models come on top")
-
-
-def _progress_text(progress: MutationProgress, noun: str, evals: EvalSession) -> str:
-    """The state of a search on one line."""
-    done = f"{progress.done} of {plural(progress.mutants, noun)}"
-    cost = money(evals.budget.spent_usd)
-    return f"regauge: {done}, {plural(progress.calls, 'trial')}, {cost}"
-
-
-def _refiner(evals: EvalSession, subject: MutationSubject, name: str) -> str:
-    """The refiner model; empty if only a target runs the prompt, and no setting names a model."""
-    settings = evals.project.settings
-    has_target = any(member.suite.target is not None for member in subject.members.values())
-    default = subject.prompt.model or settings.model or "" if has_target else subject.model
-    return name or settings.refine.model or default
-
-
-def _active_operators(
-    evals: EvalSession, subject: MutationSubject, options: _MutateOptions
-) -> list[Operator]:
-    """The operators; the operator `model` gets changes from the refiner model."""
-    operators = list(options.operators)
-    if all(operator.name != MODEL for operator in operators):
-        return operators
-    refiner = _refiner(evals, subject, options.refiner)
-    if not refiner or is_simulated(refiner):
-        reason = f"{refiner} is simulated and" if refiner else "no model is named, which"
-        echo(f"note: {reason} proposes no mutants", err=True)
-        return operators
-
-    async def propose() -> list[Mutation]:
-        async with evals.open_trials() as trials:
-            model_id = parse_model_id(refiner, location="--refiner-model")
-            return await model_changes(subject.prompt, model_id, _calls(trials, subject))
-
-    changes: list[Mutation] = []
-    try:
-        changes = run_stoppable(propose())
-    except MissingRecordingError:
-        echo(f"note: {refiner} was not called yet, so its mutants are unknown", err=True)
-    except ResponseError as error:
-        echo(f"note: the response of {refiner} cannot be read: {error}", err=True)
-
-    def proposed(prompt: Prompt) -> Sequence[Mutation]:
-        del prompt
-        return changes
-
-    return [
-        replace(operator, mutate=proposed, scored=options.counts_model)
-        if operator.name == MODEL
-        else operator
-        for operator in operators
-    ]
-
-
-def _calls(trials: TrialRunner, subject: MutationSubject) -> ProposerCalls:
-    def question(request: CompletionRequest) -> CaseRequest:
-        return CaseRequest.of_refiner(request, prompt=subject.prompt, command="mutate")
-
-    async def send(request: CompletionRequest) -> Completion:
-        return (await trials.complete(question(request))).completion
-
-    return ProposerCalls(send, sys.maxsize, lambda request: trials.forget(question(request)))
-
-
-def _search(
-    evals: EvalSession,
-    subject: MutationSubject,
-    problems: Sequence[UnguardedInstruction],
-    options: _MutateOptions,
-) -> list[GuardSuggestion]:
-    """Search for cases that guard instructions; completions in the local store are used first."""
-    names = options.proposers
-    model = _refiner(evals, subject, options.refiner)
-    if "model" in names and (not model or is_simulated(model)):
-        reason = f"{model} is simulated and writes no cases" if model else "no model is named"
-        echo(f"note: {reason}; rules vary cases", err=True)
-        names = ("rules",)
-    progress = MutationProgress()
-    judges = dict.fromkeys(check for case in subject.cases for check in case.checks)
-    unread: list[str] = []
-
-    async def search() -> list[GuardSuggestion]:
-        async with evals.open_trials() as trials:
-            proposers = [
-                ModelCaseProposer(
-                    model=parse_model_id(model, location="--refiner-model"),
-                    call_model=_calls(trials, subject),
-                    judges=list(judges),
-                    unreadable=unread,
-                )
-                if name == "model"
-                else VariantProposer()
-                for name in names
-            ]
-            with closing(DraftBenches(evals, subject, trials)) as benches:
-                return await suggest(problems, proposers, benches, progress)
-
-    with Meter(lambda: _progress_text(progress, "instruction", evals)):
-        suggestions = run_stoppable(search())
-    if unread:
-        count = plural(len(unread), "response")
-        echo(f"note: {count} of {model} cannot be read: {unread[0]}", err=True)
-    return suggestions
+    cost = "cost unknown (no price declared)" if about.cost_usd is None else money(about.cost_usd)
+    echo(f"about {plural(about.calls, 'call')}, {cost}; judges that call models come on top")
 
 
 def _show_suggestions(

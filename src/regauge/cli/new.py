@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -25,14 +24,15 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import echo, short_path
 from regauge.datasets import find_dataset, load_dataset
-from regauge.errors import DatasetError, GitError, UsageError
+from regauge.errors import DatasetError, UsageError
 from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
 from regauge.project import Project
-from regauge.prompts import Repository, find_prompt, load_prompt
-from regauge.reports import find_run, read_record, read_rows
+from regauge.prompts import find_prompt, load_prompt
 from regauge.scaffold import (
     WORKFLOWS,
     WorkflowContext,
+    append_case,
+    case_from_run,
     find_install,
     merge_pyproject,
     new_eval,
@@ -40,11 +40,11 @@ from regauge.scaffold import (
     new_prompt,
     new_target_eval,
     parse_install,
+    redact_case,
     refuse_blocked,
     subdirectory_notes,
     workflow,
 )
-from regauge.scaffold._files import append_case, parse_dataset, redact_case
 from regauge.strict_json import read_json
 from regauge.targets import inputs_of_target
 from regauge.wording import plural
@@ -52,7 +52,6 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.scaffold import NewFile, PlannedFile
 
@@ -275,7 +274,7 @@ def case_command(
     values = parse_inputs(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
-        run_case = _case_from_run(
+        run_case = case_from_run(
             project, from_run, case or case_id, trial, expected_from_output=expected_from_output
         )
         document = run_case | {
@@ -310,103 +309,6 @@ def _expected(text: str) -> JSON:
             fix = f"correct it; for a text, write {json.dumps(text)}"
             raise UsageError(f"--expected is not JSON: {error}", fix=fix) from error
         return text
-
-
-def _case_from_run(
-    project: Project, run: str, case_id: str, trial: int | None, *, expected_from_output: bool
-) -> dict[str, JSON]:
-    """The document of a golden case from a run.
-
-    Args:
-        run: A run's id, or `latest`.
-        trial: The trial number; None for a failed trial if there is one.
-        expected_from_output: Whether the output becomes the expected value.
-
-    Raises:
-        UsageError: The run has no such case, trial or output, or its case no longer exists.
-    """
-    directory = find_run(project, run)
-    row = _row_of_case(directory, case_id, trial)
-    case = _golden_case(project, directory, row)
-    expected = _expected_value(row, case) if expected_from_output else case.expected
-    document: dict[str, JSON] = {"id": case.id, "inputs": dict(case.inputs)}
-    if expected is not None:
-        document["expected"] = expected
-    if case.checks:
-        document["checks"] = list(case.checks)
-        if case.pass_at is not None:
-            document["pass_at"] = case.pass_at
-    if case.script is not None:
-        document |= case.script.to_record()
-    if case.tags:
-        document["tags"] = list(case.tags)
-    document["tier"] = case.tier
-    document |= {key: text for key in ("source", "licence") if (text := getattr(case, key))}
-    document["note"] = f"{row['outcome']} in run {directory.name} with {row['model']}"
-    return document
-
-
-def _row_of_case(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
-    """The row of a case's trial; by default of a failed one if there is one.
-
-    Raises:
-        UsageError: The run has no such case or trial, or several prompts have the case.
-    """
-    rows = [row for row in read_rows(run) if row["case"] == case_id]
-    rows = [row for row in rows if row.get("side") != "base"] or rows
-    if not rows:
-        fix = f"regauge report {run.name} lists its cases"
-        raise UsageError(f"run {run.name} has no case {case_id!r}", fix=fix)
-    if trial is not None:
-        rows = [row for row in rows if row["trial"] == trial]
-        if not rows:
-            raise UsageError(f"case {case_id!r} has no trial {trial} in run {run.name}")
-    failed = [row for row in rows if row["outcome"] == "failed"]
-    return (failed or rows)[0]
-
-
-def _golden_case(project: Project, run: Path, row: dict[str, Any]) -> GoldenCase:
-    """The golden case of a run, from the files or from git at the run's commit.
-
-    Raises:
-        UsageError: Neither has it.
-    """
-    name = str(row["dataset"])
-    try:
-        path = find_dataset(name, fixtures_dir=project.fixtures_dir)
-    except DatasetError:
-        path = project.golden_dir / f"{name}.jsonl"
-    contents = [path.read_bytes() if path.is_file() else None]
-    git, repository = read_record(run).git, Repository.find(project.root)
-    if git is not None and repository is not None:
-        with suppress(GitError):
-            contents.append(repository.read(repository.commit(git.commit), repository.inside(path)))
-    for data in contents:
-        case = parse_dataset(project, path, data).get(str(row["case"])) if data else None
-        if case is not None and case.digest == row["case_digest"]:
-            return case
-    message = f"case {row['case']!r} is not what it was in run {run.name}, and git does not have it"
-    raise UsageError(message, fix="run it again, or write it: regauge new case")
-
-
-def _expected_value(row: dict[str, Any], case: GoldenCase) -> JSON:
-    """The output in the form of the case's expected value.
-
-    Raises:
-        UsageError: The trial has no output.
-    """
-    output = row["output"]
-    if not isinstance(output, str):
-        raise UsageError(f"case {case.id!r} has no output in that run\n  fix: name another --trial")
-    match = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", output, re.DOTALL)
-    try:
-        value: JSON = read_json(match[1] if match else output)
-    except ValueError:
-        return output
-    expected = case.expected
-    if isinstance(value, dict) and isinstance(expected, dict):
-        return {key: item for key, item in value.items() if key in expected} or value
-    return output if isinstance(expected, str) else value
 
 
 def _from_spans(

@@ -3,6 +3,6 @@
 `collection.py` collects evals through pytest. `stale.py` finds recordings and judgements that no
 eval uses, `calibrations.py` lists blocking judges, `doctor.py` checks a project.
 `baselines.py` runs one session of `regauge baseline update`, `baseline_views.py` shows baselines
-as text and JSON. `batches.py` submits and collects batches, `shards.py` merges shards,
-`spans.py` makes cases of traces.
+as text and JSON. `mutation.py` runs `regauge mutate`. `batches.py` submits and collects batches,
+`shards.py` merges shards, `spans.py` makes cases of traces.
 """

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from regauge.scaffold._cases import (
+    append_case as append_case,
+    case_from_run as case_from_run,
+    redact_case as redact_case,
+)
 from regauge.scaffold._files import (
     NewFile as NewFile,
     PlannedFile as PlannedFile,

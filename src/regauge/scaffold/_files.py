@@ -1,30 +1,22 @@
-"""Files to write: plans, additions to pyproject.toml, templates, golden cases."""
+"""Files to write: plans, additions to pyproject.toml, templates."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tempfile
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from regauge.atomic import write_whole
-from regauge.datasets import Dataset, find_dataset, load_dataset
-from regauge.errors import ConfigError, DatasetError, Diagnostic, UsageError, split_location
-from regauge.prompts import find_prompt, load_prompt, prompt_files, prompt_name
-from regauge.recordings import map_texts, redactor_for
+from regauge.errors import ConfigError, Diagnostic, UsageError
+from regauge.prompts import prompt_files, prompt_name
 from regauge.regular_file import read_regular
-from regauge.runner import declared_evals
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
-    from regauge.digests import JSON
-    from regauge.project import Project
     from regauge.prompts import Prompt
 
 
@@ -278,97 +270,3 @@ def _refuse_taken(name: str, root: Path) -> None:
 def _title(name: str) -> str:
     words = re.sub(r"[._-]+", " ", name).strip()
     return words[:1].upper() + words[1:] if not words[:1].isdigit() else f"'{words}'"
-
-
-def append_case(
-    project: Project, name: str, document: dict[str, JSON], *, dataset: str = ""
-) -> tuple[Path, int]:
-    """Append a case to the golden dataset of a prompt or target, which may not exist yet.
-
-    Args:
-        dataset: The dataset of a case that has run; empty for the prompt's.
-
-    Returns:
-        The file, and the line of the case.
-
-    Raises:
-        UsageError: The dataset is no JSONL file, or has the case.
-        DatasetError: The case or the file cannot be used.
-        RenderError: The prompt cannot be rendered with the inputs.
-        PromptError: There is no such prompt.
-    """
-    path = _file(project, dataset or name)
-    before = path.read_bytes() if path.is_file() else b""
-    existing = parse_dataset(project, path, before) if before.strip() else None
-    _refuse_duplicate(project, path, existing, document)
-    gap = b"\n" if before and not before.endswith(b"\n") else b""
-    line = json.dumps(document, ensure_ascii=False)
-    after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
-    cases = parse_dataset(project, path, after).cases
-    number = after.count(b"\n")
-    if not dataset and not _is_of_target(project, name):
-        prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
-        prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
-    write_whole(path, after)
-    return path, number
-
-
-def redact_case(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
-    """Redact keys and other secrets in a case, as in recordings."""
-    redactor = redactor_for(project.settings, os.environ)
-    return map_texts(document, redactor.redact)
-
-
-def _file(project: Project, name: str) -> Path:
-    try:
-        path = find_dataset(name, fixtures_dir=project.fixtures_dir)
-    except DatasetError:
-        path = project.golden_dir / f"{name}.jsonl"
-        if project.golden_dir.is_dir() and any(
-            file.name.startswith(f"{name}.") for file in project.golden_dir.iterdir()
-        ):  # two of them
-            raise
-        if not _is_of_target(project, name):
-            find_prompt(name, root=project.root)
-    if path.suffix != ".jsonl":
-        message = f"{project.relative(path)} is no JSONL file, so nothing is added to it"
-        raise UsageError(message, fix="add the case by hand; --dry-run shows it")
-    return path
-
-
-def _is_of_target(project: Project, name: str) -> bool:
-    """Return whether evals run the dataset of this name on targets only."""
-    targets = [
-        eval_.target
-        for file in sorted((project.root / "evals").rglob("*.py"))
-        for eval_ in declared_evals(file.read_bytes())
-        if eval_.texts[:1] == (name,)
-    ]
-    return bool(targets) and None not in targets
-
-
-def parse_dataset(project: Project, path: Path, data: bytes) -> Dataset:
-    """Parse the content of a dataset; errors name `path`."""
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / path.name
-        file.write_bytes(data)
-        try:
-            return load_dataset(file, fixtures_dir=project.fixtures_dir)
-        except DatasetError as error:
-            place = project.relative(path)
-            raise DatasetError(
-                [replace(diagnostic, path=place) for diagnostic in error.diagnostics]
-            ) from error
-
-
-def _refuse_duplicate(
-    project: Project, path: Path, dataset: Dataset | None, document: dict[str, JSON]
-) -> None:
-    for case in dataset or ():
-        place = f"{project.relative(path)}:{split_location(case.location)[1]}"
-        if case.id == document["id"]:
-            fix = "give the new one another id, or edit that line"
-            raise UsageError(f"there is a case {case.id!r} already: {place}", fix=fix)
-        if case.inputs == document["inputs"]:
-            fix = "edit that line; a second case would count one input twice"
-            raise UsageError(f"case {case.id!r} has the same inputs: {place}", fix=fix)

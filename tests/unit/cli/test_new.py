@@ -10,10 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from regauge.cli import group
-from regauge.cli.new import _expected, _expected_value, _inputs_of_target
+from regauge.cli.new import _expected
 from regauge.datasets import GoldenCase
 from regauge.errors import DatasetError, UsageError
 from regauge.project import Project
+from regauge.scaffold._cases import _expected_value
+from regauge.targets import inputs_of_target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +75,7 @@ def new(*arguments: str) -> str:
     ],
 )
 def test_the_inputs_of_a_target_are_those_it_names(root: Path, target: str, inputs: list[str]):
-    assert _inputs_of_target(target, Project.find(root)) == inputs
+    assert inputs_of_target(target, Project.find(root)) == inputs
 
 
 def test_a_dry_run_prints_files_and_writes_none(root: Path):

@@ -13,11 +13,12 @@ from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.cli._options import OutputFile
-from regauge.cli.mutate import _print_suggestion, _progress_text, _row
+from regauge.cli.mutate import _print_suggestion, _row
 from regauge.cli.record import _resume_hint
 from regauge.cli.refine import resume_hint
 from regauge.cli.sim import parse_rate
 from regauge.errors import UsageError
+from regauge.maintenance.mutation import progress_text
 from regauge.mutate import Draft, GuardSuggestion, MutantRow, MutationProgress
 from regauge.runner import RunProgress
 
@@ -77,9 +78,7 @@ def test_an_interrupted_refinement_names_how_it_continues(
 
 
 def test_the_progress_of_mutants_is_one_line():
-    evals = SimpleNamespace(budget=SimpleNamespace(spent_usd=0.5))
-    progress = MutationProgress(mutants=9, done=2, calls=1)
-    text = _progress_text(progress, "mutant", cast("Any", evals))
+    text = progress_text(MutationProgress(mutants=9, done=2, calls=1), "mutant", 0.5)
     assert text == "regauge: 2 of 9 mutants, 1 trial, $0.5000"
 
 
