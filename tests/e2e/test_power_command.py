@@ -71,7 +71,7 @@ def test_programs_get_rates_with_their_intervals(suite):
         "baseline", "simulate", "triage", "--drop", "0.05", "--power", "0.9", "--json"
     )
     (found,) = json.loads(done.stdout)
-    assert (found["prompt"], found["cases"], found["trials_of_main"]) == ("triage", 40, 12)
+    assert (found["prompt"], found["cases"], found["trials_of_base"]) == ("triage", 40, 12)
     assert found["false_alarm"]["low"] <= found["false_alarm"]["rate"] <= 0.02
     assert found["one_broken"]["rate"] > 0.98
     assert [drop["drop"] for drop in found["drops"]] == [0.02, 0.05, 0.1]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,13 +29,16 @@ from regauge.gate import (
     SESSIONS,
     DetectableDrop,
     TopUpPolicy,
-    cases_needed,
-    first_trials_needed,
-    operating_line,
     policy_of,
 )
 from regauge.gate.baselines import load_baseline
-from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
+from regauge.maintenance.baseline_views import (
+    SIMULATED_MAX,
+    GatePower,
+    baseline_json,
+    baseline_lines,
+    no_baseline,
+)
 from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import is_partial, option_words, with_evals
@@ -49,10 +51,9 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from regauge.gate import Count, GatePolicy, OperatingLine, Rate
     from regauge.gate.baselines import Baseline
     from regauge.refine.analysis import Variance
     from regauge.runner import EvalSession
@@ -331,8 +332,6 @@ Examples:
 
 Exit codes: 0 done, 2 wrong use or a faulty file.
 """
-# The simulation bounds cases times runs; more cases take minutes.
-_MOST_CASES = 3_000
 
 
 @command.command(name="simulate", epilog=_SIMULATE_EPILOG)
@@ -340,7 +339,7 @@ _MOST_CASES = 3_000
 @baseline_option
 @click.option(
     "--cases",
-    type=click.IntRange(1, _MOST_CASES),
+    type=click.IntRange(1, SIMULATED_MAX),
     metavar="N",
     help="Simulate N cases like those of the baseline.",
 )
@@ -380,7 +379,7 @@ def simulate(
     policy = policy_of(project.settings.gate)
     target = None if drop is None else DetectableDrop(drop=drop, power=power_wanted, seed=seed)
     powers = [
-        _Power.simulate(saved, policy, target, cases=cases, seed=seed)
+        GatePower.simulate(saved, policy, target, cases=cases, seed=seed)
         for saved in _baselines(project, prompts, baseline)
     ]
     if as_json:
@@ -391,144 +390,6 @@ def simulate(
     for power in powers:
         for number, line in enumerate(power.lines()):
             echo(line, bold=not number)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Power:
-    """The sensitivity of the gate for one prompt.
-
-    Attributes:
-        target: The drop to detect; None if not requested.
-        counts: Trials of the base for each measured case.
-        needed_cases: The number of similar cases that detect the drop; None if not requested, or
-            above the simulated maximum.
-        needed_draws: First trials of these cases that detect the drop; None if not requested, or
-            above the maximum.
-    """
-
-    prompt: str
-    policy: GatePolicy
-    target: DetectableDrop | None
-    counts: Sequence[Count]
-    line: OperatingLine | None
-    needed_cases: int | None
-    needed_draws: int | None
-
-    @classmethod
-    def simulate(
-        cls,
-        baseline: Baseline,
-        policy: GatePolicy,
-        target: DetectableDrop | None,
-        *,
-        cases: int | None,
-        seed: int,
-    ) -> Self:
-        """Simulate the gate on one prompt's baseline."""
-        measured_cases = [
-            case
-            for stored_baseline in baseline.baselines
-            for case in stored_baseline.cases.values()
-            if case.numbers
-        ]
-        counts = [case.total for case in measured_cases]
-        required = cases_needed(counts, policy, target, at_most=_MOST_CASES) if target else None
-        checks = sum(len(case.checks) for case in measured_cases)
-        return cls(
-            prompt=baseline.prompt,
-            policy=policy,
-            target=target,
-            counts=counts,
-            line=operating_line(counts, policy, seed=seed, checks=checks, cases=cases),
-            needed_cases=required.cases if required is not None else None,
-            needed_draws=first_trials_needed(counts, policy, target) if target else None,
-        )
-
-    @property
-    def trials(self) -> int:
-        """The fewest trials of the base of any case."""
-        return min((count.trials for count in self.counts), default=0)
-
-    def lines(self) -> Iterator[str]:
-        """The text for users; the first line names the prompt."""
-        if self.line is None:
-            yield f"{self.prompt}: no trial of base is known yet"
-            yield f"  regauge baseline update {self.prompt}"
-            return
-        cases, trials = plural(len(self.counts), "case"), plural(self.trials, "trial")
-        yield f"{self.prompt}: {cases} with at least {trials} of base each"
-        yield from (f"  {line}" for line in str(self.line).splitlines())
-        yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
-        full = self.policy.baseline_trials_of(len(self.counts))
-        if self.trials < full:
-            yield (
-                f"  The baseline is not complete: {self.trials} of {full} trials; "
-                f"regauge baseline update {self.prompt}"
-            )
-        if self.target is not None:
-            yield f"  {self._required_text(self.target)}"
-
-    def to_json(self) -> dict[str, object]:
-        """The same as JSON; rates from 0 to 1."""
-        line = self.line
-        document: dict[str, object] = {
-            "prompt": self.prompt,
-            "cases_known": len(self.counts),
-            "trials_of_main": self.trials,
-        }
-        if line is not None:
-            document |= {
-                "cases": line.cases,
-                "false_alarm": _rate_json(line.false_alarm),
-                "one_broken": line.one_broken and _rate_json(line.one_broken),
-                "drops": _drops_json(line.drops),
-                "flaky_drop": line.flaky_drop and _rate_json(line.flaky_drop),
-                "calls_per_case": round(line.calls_per_case, 4),
-                "first_trials": self.policy.first_trials_of(line.cases),
-                "next_step": None,
-            }
-            if (step := line.step) is not None:
-                document["next_step"] = {
-                    "first_trials": step.first_trials,
-                    "drops": _drops_json(step.drops),
-                    "calls_per_case": round(step.calls_per_case, 4),
-                }
-        if self.target is not None:
-            document["needed"] = {
-                "drop": self.target.drop,
-                "power": self.target.power,
-                "cases": self.needed_cases,
-                "first_trials": self.needed_draws,
-            }
-        return document
-
-    def _required_text(self, target: DetectableDrop) -> str:
-        drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
-        cases = f"about {self.needed_cases}" if self.needed_cases else f"more than {_MOST_CASES:,}"
-        sentence = f"To find a {drop} in {power} of 100 runs takes {cases} cases like these"
-        cases_today, draws = len(self.counts), self.needed_draws
-        if draws is None:
-            return f"{sentence}."
-        if draws == self.policy.first_trials_of(cases_today):
-            return (
-                f"The {cases_today} cases there are find a {drop} in at least {power} of 100 runs."
-            )
-        return f"{sentence}, or first_trials = {draws} with the {cases_today} there are."
-
-
-def _rate_json(rate: Rate) -> dict[str, object]:
-    interval, span = rate.interval, rate.range
-    return {
-        "rate": round(rate.value, 4),
-        "low": round(interval.low, 4),
-        "high": round(interval.high, 4),
-        "runs": rate.runs,
-        "range": None if span is None else {"low": round(span.low, 4), "high": round(span.high, 4)},
-    }
-
-
-def _drops_json(drops: Iterable[tuple[float, Rate]]) -> list[dict[str, object]]:
-    return [{"drop": drop, **_rate_json(rate)} for drop, rate in drops]
 
 
 def _baselines(

@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from regauge.cli import group
-from regauge.cli.baseline import _Power, command
+from regauge.cli.baseline import command
 from regauge.gate import Count, DetectableDrop, GatePolicy
+from regauge.maintenance.baseline_views import GatePower
 
 TARGET = DetectableDrop(drop=0.05, power=0.8)
 START = "To find a 5-point drop in 80 of 100 runs takes "
@@ -23,7 +24,7 @@ START = "To find a 5-point drop in 80 of 100 runs takes "
     ],
 )
 def test_a_drop_takes_cases_or_first_trials(cases: int | None, draws: int | None, text: str):
-    power = _Power(
+    power = GatePower(
         prompt="triage",
         policy=GatePolicy(first_trials=1),
         target=TARGET,
