@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from regauge.errors import Diagnostic
     from regauge.gate import Baseline, GateProgress, GateResult, GateRun
     from regauge.mutate import ChangedGuards
+    from regauge.refine.document import RefinementResult
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
     from regauge.runner import Eval, Trial
 
@@ -627,17 +628,16 @@ def _options(evals: EvalSession, prompt: str, cycles: int, usd: float | None) ->
     )
 
 
-def _suggestion(result: Mapping[str, Any], markdown: str) -> Suggestion:
-    revision = result["revision"]
+def _suggestion(result: RefinementResult, markdown: str) -> Suggestion:
     return Suggestion(
-        prompt=result["prompt"],
-        run=result["run"],
-        stop=result["stop"]["reason"],
+        prompt=result.prompt,
+        run=result.run,
+        stop=result.stop.reason,
         headline=headline(result),
-        diff=revision["diff"] if revision is not None else "",
+        diff=result.revision.diff if result.revision is not None else "",
         evidence=evidence_lines(result),
         markdown=markdown,
-        calls=result["spent"]["calls"],
-        usd=result["spent"]["usd"],
-        simulated=result["simulated"],
+        calls=result.spent.calls,
+        usd=result.spent.usd,
+        simulated=result.simulated,
     )

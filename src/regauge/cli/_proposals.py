@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from regauge.cli._terminal import short_path
 from regauge.digests import digest_of
@@ -17,12 +17,13 @@ from regauge.refine.delivery import apply_run, commit_on_branch, headline, uncom
 from regauge.refine.runs import reject_edits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.git import Branch
     from regauge.project import Project
+    from regauge.refine.document import RefinementResult
     from regauge.refine.runs import Run
 
 
@@ -211,7 +212,7 @@ class Delivery:
         """Return whether the proposal is written or committed."""
         return self.write or self.branch is not None
 
-    def deliver(self, run: Run, result: Mapping[str, Any]) -> dict[str, JSON]:
+    def deliver(self, run: Run, result: RefinementResult) -> dict[str, JSON]:
         """Deliver the proposal; return what was done, as JSON."""
         done: dict[str, JSON] = {}
         if self.write:
@@ -224,9 +225,9 @@ class Delivery:
             done.update(self._commit(run, result, self.branch))
         return done
 
-    def _commit(self, run: Run, result: Mapping[str, Any], name: str) -> dict[str, JSON]:
+    def _commit(self, run: Run, result: RefinementResult, name: str) -> dict[str, JSON]:
         """Commit the proposal on a branch, and open the pull request if there is one."""
-        lines: list[JSON] = [[change["removed"], change["added"]] for change in result["changes"]]
+        lines: list[JSON] = [[change.removed, change.added] for change in result.changes]
         # An invisible mark identifies the proposal in a pull request.
         mark = f"<!-- regauge revision {digest_of(lines)[:16]} -->"
         pull_request = self.pull_request
@@ -235,14 +236,14 @@ class Delivery:
                 refused = github.refused_pull_request(name, pull_request.base, mark)
             if refused is not None:
                 reason = f"pull request {refused.number} with it was closed"
-                reject_edits(self.project, run, range(len(result["changes"])), reason=reason)
+                reject_edits(self.project, run, range(len(result.changes)), reason=reason)
                 self.print_line(
                     f"pull request {refused.number} proposed the same and was closed:"
                     f" {refused.url}\n  so it is not proposed again; to propose it, reopen that"
                     " one, or name another branch with --branch"
                 )
                 return {"refused": refused.url}
-        note = str(result["revision"]["note"]) or "Revise the prompt"
+        note = (result.revision.note if result.revision is not None else "") or "Revise the prompt"
         title = f"{self.prompt}: {note[0].lower()}{note[1:]}"
         message = f"{title}\n\n{headline(result)}\n"
         renew = pull_request is not None

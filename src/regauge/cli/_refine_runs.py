@@ -6,6 +6,7 @@ import html
 import json
 from collections import Counter
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,20 +23,21 @@ from regauge.refine.delivery import check_not_committed, headline, roll_back
 from regauge.refine.refinement import Refinement, RefineOptions
 from regauge.refine.runs import (
     dead_runs,
-    edits_of_runs,
     find_refinement,
     list_refinements,
+    read_result,
     read_trail,
     read_verified,
+    readable_results,
     reject_edits,
 )
-from regauge.strict_json import read_json
 from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from regauge.digests import JSON
+    from regauge.refine.document import EditResult
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
@@ -91,7 +93,6 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
     if trail:
         _show_trail(run, as_json=as_json)
         return
-    _result(run)
     if as_json:
         echo(run.read_view(run.result).rstrip())
     else:
@@ -109,7 +110,7 @@ def as_text(markdown: str) -> str:
 def diff_command(name: str, *, as_json: bool) -> None:
     """Show a run's changes to the prompt file, as a patch."""
     run = find_refinement(Project.find(), name)
-    result = _result(run)
+    result = read_result(run)
     read_verified(run)
     diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
     if as_json:
@@ -118,8 +119,8 @@ def diff_command(name: str, *, as_json: bool) -> None:
         click.echo(diff, nl=False)
     else:
         echo(headline(result))
-        if result.get("next"):
-            echo(f"next: {result['next']}")
+        if result.next:
+            echo(f"next: {result.next}")
 
 
 @click.command(name="apply")
@@ -131,8 +132,8 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
     """Write a run's revision to the prompt file, its version to prompts.lock."""
     project = Project.find()
     run = find_refinement(project, name)
-    result = _result(run)
-    if result["revision"] is None:
+    result = read_result(run)
+    if result.revision is None:
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
     if branch is not None or pr:
         check_not_committed(run, find_prompt(_prompt(run), root=project.root))
@@ -154,8 +155,8 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     """Reject a run's edits for later runs."""
     project = Project.find()
     run = find_refinement(project, name)
-    result = _result(run)
-    changes: list[dict[str, Any]] = result["changes"] if result["revision"] is not None else []
+    result = read_result(run)
+    changes = result.changes if result.revision is not None else []
     number = len(changes)
     if not number or max(edits, default=0) > number:
         has = f"proposes {plural(number, 'edit')}" if number else "proposes none"
@@ -169,7 +170,7 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
         return
     for edit in refused:
         change = changes[edit - 1]
-        echo(f"edit {edit} is not proposed again: {change['strategy']} for {change['check']}")
+        echo(f"edit {edit} is not proposed again: {change.strategy} for {change.check}")
 
 
 @click.command(name="rollback")
@@ -254,17 +255,6 @@ def on_evals(
     )
 
 
-def _result(run: Run) -> dict[str, Any]:
-    """The result of a run.
-
-    Raises:
-        UsageError: The run is not finished.
-        TrailError: The file was changed since.
-    """
-    decision: dict[str, Any] = read_json(run.read_view(run.result))
-    return decision
-
-
 def _print_json(run: Run, **facts: JSON) -> None:
     click.echo(json.dumps({"run": run.id, "prompt": _prompt(run), **facts}, ensure_ascii=False))
 
@@ -295,24 +285,23 @@ def _prompt(run: Run) -> str:
 def stats_command(prompt: str | None, *, as_json: bool) -> None:
     """Count the results of all edits, by kind."""
     project = Project.find()
-    edits = edits_of_runs(project)
-    if prompt is not None:
-        edits = [edit for edit in edits if edit["prompt"] == prompt]
-        if not edits:
-            find_prompt(prompt, root=project.root)  # reports an unknown name
+    runs = [run for run in readable_results(project) if prompt in {None, run.prompt}]
+    edits = [edit for run in runs for edit in run.edits]
+    if prompt is not None and not edits:
+        find_prompt(prompt, root=project.root)  # reports an unknown name
     counts = {
         grouping: _count_results(edits, grouping) for grouping in ("strategy", "proposer", "ops")
     }
-    runs = len({edit["run"] for edit in edits})
+    count = sum(bool(run.edits) for run in runs)
     if as_json:
-        click.echo(json.dumps({"runs": runs, "edits": len(edits), **counts}, indent=1))
+        click.echo(json.dumps({"runs": count, "edits": len(edits), **counts}, indent=1))
         return
     if not edits:
         of = f" of {prompt}" if prompt else ""
         echo(f"no run tried an edit{of} yet: regauge refine {prompt or 'NAME'}")
         return
-    echo(f"{plural(len(edits), 'edit')} of {plural(runs, 'run')}")
-    results = sorted({str(edit["result"]) for edit in edits})
+    echo(f"{plural(len(edits), 'edit')} of {plural(count, 'run')}")
+    results = sorted({edit.result for edit in edits})
     for grouping, rows in counts.items():
         lines = [[grouping, *results]]
         lines += [
@@ -323,10 +312,10 @@ def stats_command(prompt: str | None, *, as_json: bool) -> None:
             echo(line, bold=number == 0)
 
 
-def _count_results(edits: Sequence[Mapping[str, Any]], grouping: str) -> dict[str, Counter[str]]:
+def _count_results(edits: Sequence[EditResult], grouping: str) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
-    for edit in sorted(edits, key=lambda edit: str(edit[grouping])):
-        counts.setdefault(str(edit[grouping]), Counter())[str(edit["result"])] += 1
+    for edit in sorted(edits, key=attrgetter(grouping)):
+        counts.setdefault(getattr(edit, grouping), Counter())[edit.result] += 1
     return counts
 
 

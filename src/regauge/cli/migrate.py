@@ -340,12 +340,11 @@ class _GateRuns:
             model=str(self.model),
             words=self._options(),
         )
-        costs = result["spent"]
-        calls = max(0, int(costs["calls"]) - int(costs["replayed"]))
-        self._spend(usd=float(costs["usd"]), calls=calls)
-        run = find_refinement(self.project, str(result["run"]))
-        if result["revision"] is None:
-            reasons = (*broke.reasons, f"refinement: {result['stop']['text']}")
+        calls = max(0, result.spent.calls - result.spent.replayed)
+        self._spend(usd=result.spent.usd, calls=calls)
+        run = find_refinement(self.project, result.run)
+        if result.revision is None:
+            reasons = (*broke.reasons, f"refinement: {result.stop.text}")
             return replace(broke, reasons=reasons, refinement=run.id), {}
         file = find_prompt(plan.prompt, root=self.project.root)
         apply_run(run, file)

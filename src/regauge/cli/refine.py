@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
+    from regauge.refine.document import RefinementResult
     from regauge.refine.loop._state import LoopState, Note
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
@@ -107,26 +108,26 @@ def read_feedback(
     return feedback + remarks_read
 
 
-def review_edits(project: Project, run: Run, result: Mapping[str, Any]) -> list[int]:
+def review_edits(project: Project, run: Run, result: RefinementResult) -> list[int]:
     """Let the user confirm each proposed edit.
 
     Returns:
         The numbers of rejected edits, from 0; later runs do not propose them again.
     """
-    changes = result["changes"]
+    changes = result.changes
     proofs = evidence_lines(result)
     refused: list[int] = []
     for number, change in enumerate(changes):
         echo(err=True)
         echo(
-            f"edit {number + 1} of {len(changes)}: {change['strategy']} by {change['proposer']},"
-            f" for {change['check']}",
+            f"edit {number + 1} of {len(changes)}: {change.strategy} by {change.proposer},"
+            f" for {change.check}",
             bold=True,
             err=True,
         )
-        echo(f"  {change['rationale'] or 'no reason given'}", err=True)
-        for sign, key, style in (("-", "removed", "red"), ("+", "added", "green")):
-            for line in str(change[key]).splitlines():
+        echo(f"  {change.rationale or 'no reason given'}", err=True)
+        for sign, text, style in (("-", change.removed, "red"), ("+", change.added, "green")):
+            for line in text.splitlines():
                 echo(f"  {sign} {line}", style=style, err=True)
         echo(f"  {proofs[number]}", err=True)
         if not click.confirm("accept it?", err=True):
@@ -160,7 +161,7 @@ def run_to_end(
     perform: Callable[[Run, Callable[[Note], None]], LoopState],
     *,
     as_json: bool,
-) -> Mapping[str, Any]:
+) -> RefinementResult:
     """Run to the end, and write the result."""
     if not as_json:
         click.echo(f"run {run.id}", err=True)
@@ -211,39 +212,40 @@ def resume_hint(run: Run | None) -> str:
 
 def finish_run(
     project: Project,
-    result: Mapping[str, Any],
+    result: RefinementResult,
     delivery: Delivery,
     *,
     already_shown: bool = False,
     as_json: bool,
 ) -> None:
     """Show the result of a run unless it was shown, and deliver the proposal."""
-    run = find_refinement(project, str(result["run"]))
+    run = find_refinement(project, result.run)
     done: dict[str, JSON] = {}
-    if BY_SIGNAL in result["stop"]["text"] and not as_json:
+    if BY_SIGNAL in result.stop.text and not as_json:
         raise KeyboardInterrupt(resume_hint(run))
     try:
-        if not already_shown or result["revision"] is None:
+        if not already_shown or result.revision is None:
             show_run(project, result, as_json=as_json)
-        if result["revision"] is not None:
+        if result.revision is not None:
             done = delivery.deliver(run, result)
             if not (delivery.has_destination or already_shown or as_json):
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
-        elif result["next"] and not as_json:
-            echo(f"next: {result['next']}")
+        elif result.next and not as_json:
+            echo(f"next: {result.next}")
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(resume_hint(run)) from stop
     finally:
         if as_json:
-            click.echo(json.dumps({**result, "done": done}, ensure_ascii=False, indent=1))
+            document = {**result.model_dump(mode="json"), "done": done}
+            click.echo(json.dumps(document, ensure_ascii=False, indent=1))
     _leave(result)
 
 
-def show_run(project: Project, result: Mapping[str, Any], *, as_json: bool) -> Run:
+def show_run(project: Project, result: RefinementResult, *, as_json: bool) -> Run:
     """Show the rationale of a run, unless the output is JSON."""
-    run = find_refinement(project, str(result["run"]))
+    run = find_refinement(project, result.run)
     if not as_json:
-        if result["found"]:
+        if result.found:
             # Without measurements, the headline is the report.
             echo(as_text(run.markdown.read_text(encoding="utf-8")))
             echo()
@@ -257,9 +259,9 @@ _UNFINISHED = RESUMABLE_STOPS | {
 }  # fmt: skip
 
 
-def _leave(result: Mapping[str, Any]) -> None:
-    reason = str(result["stop"]["reason"])
-    if reason in _UNFINISHED and result["revision"] is None:
+def _leave(result: RefinementResult) -> None:
+    reason = result.stop.reason
+    if reason in _UNFINISHED and result.revision is None:
         code = {"interrupted": 130, "holdout-looks": 2}.get(reason, 3)
         click.get_current_context().exit(code)
 
@@ -371,29 +373,28 @@ def run_command(
     )
     begin = partial(_begin, project, prompt, path, options, as_json=as_json, feedback=feedback_read)
     result = begin(refine_options, ignore_attempts=ignore_attempts, dry_run=dry_run)
-    if dry_run:
-        return
-    while interactive and result["revision"] is not None:
+    while interactive and result is not None and result.revision is not None:
         run = show_run(project, result, as_json=as_json)
         refused = review_edits(project, run, result)
         if not refused:
             break
-        if len(refused) == len(result["changes"]):
+        if len(refused) == len(result.changes):
             delivery = replace(delivery, write=False, branch=None)
             click.echo("rejected; the next run tries other edits", err=True)
             break
         click.echo("verifying the accepted edits without the rejected ones", err=True)
         if refine_options.usd is not None:
             refine_options = replace(
-                refine_options, usd=max(0.0, refine_options.usd - float(result["spent"]["usd"]))
+                refine_options, usd=max(0.0, refine_options.usd - result.spent.usd)
             )
         result = begin(refine_options, ignore_attempts=False)
-    finish_run(project, result, delivery, already_shown=interactive, as_json=as_json)
+    if result is not None:
+        finish_run(project, result, delivery, already_shown=interactive, as_json=as_json)
 
 
 def refine_for_model(
     project: Project, prompt: str, path: Path | None, *, model: str, words: Sequence[str]
-) -> Mapping[str, Any]:
+) -> RefinementResult:
     """Refine a prompt on another model; its file stays as it is.
 
     Args:
@@ -403,7 +404,9 @@ def refine_for_model(
     """
     options = run_command.make_context("refine", [prompt, f"--model={model}", *words]).params
     refine_options = _options(project, prompt, options)
-    return _begin(project, prompt, path, options, refine_options)
+    result = _begin(project, prompt, path, options, refine_options)
+    assert result is not None, "only an estimate has no result"
+    return result
 
 
 def _begin(
@@ -417,13 +420,13 @@ def _begin(
     as_json: bool = False,
     dry_run: bool = False,
     feedback: Feedback | None = None,
-) -> Mapping[str, Any]:
-    """Start a run, or only print the estimate; return the result."""
+) -> RefinementResult | None:
+    """Start a run and return its result; or only print the estimate and return None."""
     runs: list[Run] = []
     settings = {**options, "budget_usd": refine_options.usd}
     words = option_words({name: settings[name] for name in _PLUGIN_OPTIONS})
 
-    def act(evals: EvalSession) -> Mapping[str, Any]:
+    def act(evals: EvalSession) -> RefinementResult | None:
         refinement = Refinement(
             evals,
             evals.plan.cases,
@@ -438,7 +441,7 @@ def _begin(
         refinement.check_calls()
         if dry_run:
             evals.close()
-            return {}
+            return None
         facts: dict[str, Any] = {
             "command": ["regauge", *sys.argv[1:]],
             "evals": str(path or ""),
@@ -526,7 +529,7 @@ def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limi
     overridden = tuple(f"{option.partition('=')[0]}=" for option in options)
     words = [word for word in words if not word.startswith(overridden)] + options
 
-    def act(evals: EvalSession) -> Mapping[str, Any]:
+    def act(evals: EvalSession) -> RefinementResult:
         options = RefineOptions.from_json(facts["options"])
         if limits["budget_usd"] is not None:
             options = replace(options, usd=None)  # the plugin's option limits the further cost

@@ -17,7 +17,6 @@ from regauge.strict_json import read_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from regauge.digests import JSON
     from regauge.project import Project
     from regauge.refine.edits import Edit, PromptText
 
@@ -195,21 +194,6 @@ def _covers(edited: tuple[str, str], other: tuple[str, str]) -> bool:
         set(other_text.split("\n")) <= {*text.split("\n"), ""}
         for text, other_text in zip(edited, other, strict=True)
     )
-
-
-def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[dict[str, JSON]]:
-    """Every edit that a run tried, with its last result."""
-    latest = {attempt.after: attempt for attempt in attempts}.values()
-    accepted = "kept" if has_proposal else "not-verified"
-    return [
-        {
-            "strategy": attempt.strategy,
-            "proposer": attempt.proposer,
-            "ops": attempt.ops,
-            "result": accepted if attempt.result == "accepted" else attempt.result,
-        }
-        for attempt in latest
-    ]
 
 
 # Datasets change and grow; older ones are no longer needed.

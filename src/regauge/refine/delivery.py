@@ -26,7 +26,32 @@ from regauge.refine.analysis import (
     tail,
     variance_of,
 )
-from regauge.refine.attempts import Attempt, edit_results
+from regauge.refine.attempts import Attempt
+from regauge.refine.document import (
+    CaseCount,
+    CaseCounts,
+    Change,
+    Compared,
+    CriterionDocument,
+    EditResult,
+    FailingCheck,
+    FeedbackDocument,
+    FlakyCheck,
+    Gain,
+    GoalsDocument,
+    HoldoutLooks,
+    OpenFailure,
+    Question,
+    RefinementResult,
+    RejectedEdit,
+    RevisionDocument,
+    Selection,
+    Spent,
+    Splits,
+    SuiteResult,
+    Unverified,
+    UnverifiedEdit,
+)
 from regauge.refine.edits import ReplaceSection, changed_lines, kind_of
 from regauge.refine.loop._plan import (
     calls_max,
@@ -43,6 +68,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from regauge.digests import JSON
     from regauge.gate import Count
     from regauge.git import Branch
     from regauge.prompts import Part
@@ -266,13 +292,13 @@ def result_of(
     revision: Revision | None,
     replayed_calls: int = 0,
     command: str = "",
-) -> dict[str, Any]:
+) -> RefinementResult:
     """The document of a run that has stopped.
 
     Args:
         command: The command that began it; empty for the shortest one.
     """
-    stop = state.stop
+    stop, config = state.stop, state.config
     assert stop is not None, "a run that continues has no result"
     began: Mapping[str, Any] = events[0].body
     decisions = [
@@ -281,165 +307,198 @@ def result_of(
         for decision in event.body.get("decisions", [])
     ]
     has_revision = revision is not None
-    texts = (state.config.base, *(accepted.text for accepted in state.accepted))
-    earlier = len(began.get("memory", []))
-    new_attempts = state.memory.attempts[earlier:]
-    untested = state.stopped_phase == "confirm" and state.look_number == 1
-
-    # Attempts of earlier runs, for which an edit was refused in this one.
-    refusing = {decision.get("numbers", {}).get("attempt") for decision in decisions}
-    rejected: list[dict[str, Any]] = []
-    for number, entry in enumerate(state.memory.attempts):
-        if number in refusing if number < earlier else entry.result != "accepted":
-            facts = {**asdict(entry), "earlier": number < earlier}
-            facts["added"], facts["removed"] = facts.pop("added_text"), facts.pop("removed_text")
-            rejected.append(facts)
+    texts = (config.base, *(accepted.text for accepted in state.accepted))
+    new_attempts = state.memory.attempts[len(began.get("memory", [])) :]
 
     def texts_of(event: str) -> list[str]:
         texts = (decision["text"] for decision in decisions if decision["event"] == event)
         return [*dict.fromkeys(texts)]
 
-    def attempt_facts(mode: FailureMode, attempts: Iterable[Attempt]) -> dict[str, Any]:
-        """The number of edits tried for a failure mode, and whether any did better."""
-        mode_attempts = [
-            t for t in attempts if t.failure_mode == mode.key and t.result != "guarded"
-        ]
-        return {
-            "tried": len(mode_attempts),
-            "moved": any(t.result != "screened-out" for t in mode_attempts),
-        }
-
     failures = next(iter(texts_of("diagnosed")), "")
-    if has_revision:
-        remaining_modes = _still_failing(state)
-    else:
-        closed = {*state.spared_modes, *(mode for mode, _ in state.questions)}
-        modes = diagnose_train(state, state.config.tolerated).modes if failures else ()
-        remaining_modes = [mode for mode in modes if mode not in closed]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "run": run,
-        "prompt": subject.prompt.name,
-        "file": subject.prompt.path.name,
-        "version": str(subject.prompt.version or ""),
-        "models": began.get("models", []),
-        "simulated": any(str(model).startswith("sim:") for model in began.get("models", [])),
-        "stop": asdict(stop),
-        "next": next_step(run, command or f"regauge refine {subject.prompt.name}", state),
-        "found": failures,
-        "cases": {"train": len(state.config.train), "holdout": len(state.config.holdout)},
-        "holdout_looks": {
-            "before": len(state.config.holdout_looks_before),
-            "after": len(state.holdout_looks),
-            "max": state.config.policy.limits.holdout_looks,
-        },
-        "changes": [
+    return RefinementResult(
+        schema_version=SCHEMA_VERSION,
+        run=run,
+        prompt=subject.prompt.name,
+        file=subject.prompt.path.name,
+        version=str(subject.prompt.version or ""),
+        models=began.get("models", []),
+        simulated=any(str(model).startswith("sim:") for model in began.get("models", [])),
+        stop=stop,
+        next=next_step(run, command or f"regauge refine {subject.prompt.name}", state),
+        found=failures,
+        cases=CaseCounts(train=len(config.train), holdout=len(config.holdout)),
+        holdout_looks=HoldoutLooks(
+            before=len(config.holdout_looks_before),
+            after=len(state.holdout_looks),
+            max=config.policy.limits.holdout_looks,
+        ),
+        changes=[
             change_of(state, accepted, before)
             for accepted, before in zip(state.accepted, texts, strict=False)
         ],
-        "revision": None if revision is None else _revision(subject, state, revision),
-        "suite": _suite(state, decisions) if state.accepted else None,
-        "variance": _variances(state),
-        "goals": goals_of(state, with_revision=has_revision),
-        "criteria": criteria_of(state, with_revision=has_revision),
-        "rejected": rejected,
-        "edits": edit_results(new_attempts, has_proposal=has_revision),
-        "unreadable": texts_of("unreadable"),
-        "people": _people(subject, state.config),
-        "warnings": began.get("warnings", []),
-        "preflight": texts_of("preflight"),
-        "unverified": _unverified(state),
-        "open": [
-            {**failing(c), **attempt_facts(c, state.memory.attempts)} for c in remaining_modes
+        revision=None if revision is None else _revision(subject, state, revision),
+        suite=_suite(state, decisions) if state.accepted else None,
+        variance=_variances(state),
+        goals=goals_of(state, with_revision=has_revision),
+        criteria=criteria_of(state, with_revision=has_revision),
+        rejected=_rejected(state, decisions, earlier=len(began.get("memory", []))),
+        edits=edit_results(new_attempts, has_proposal=has_revision),
+        unreadable=texts_of("unreadable"),
+        people=_people(subject, config),
+        warnings=began.get("warnings", []),
+        preflight=texts_of("preflight"),
+        unverified=_unverified(state),
+        open=[
+            OpenFailure(
+                **failing(mode).model_dump(),
+                tried=_count_tried(mode, state.memory.attempts),
+                moved=any(
+                    attempt.result not in {"screened-out", "guarded"}
+                    for attempt in state.memory.lessons(mode.key)
+                ),
+            )
+            for mode in _remaining(state, has_revision=has_revision, has_found=bool(failures))
         ],
-        "spared": [failing(mode) for mode in state.spared_modes],
-        "flaky": [
-            {**failing(c), "tried": attempt_facts(c, new_attempts)["tried"]} for c in state.flaky
+        spared=[failing(mode) for mode in state.spared_modes],
+        flaky=[
+            FlakyCheck(**failing(mode).model_dump(), tried=_count_tried(mode, new_attempts))
+            for mode in state.flaky
         ],
-        "questions": [
-            {**failing(mode), "kind": critique.kind, "hypothesis": critique.hypothesis}
+        questions=[
+            Question(
+                **failing(mode).model_dump(), kind=critique.kind, hypothesis=critique.hypothesis
+            )
             for mode, critique in state.questions
         ],
-        "spent": {
-            "calls": state.spending.total,
-            "calls_max": calls_max(state),
-            "replayed": replayed_calls,
-            "completions": state.spending.calls,
-            "judge_calls": state.spending.judge_calls,
-            "model_calls": state.spending.model_calls,
-            "usd": round(state.spending.usd, 6),
-            "cycles": state.cycle,
-            "tested": state.tested - untested,
-        },
-    }
+        spent=_spent(state, replayed_calls),
+    )
 
 
-def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> dict[str, Any]:
+def _rejected(
+    state: LoopState, decisions: Sequence[Mapping[str, Any]], *, earlier: int
+) -> list[RejectedEdit]:
+    """The edits that were not accepted, and those of earlier runs that prevented one in this run.
+
+    Args:
+        earlier: The number of attempts of earlier runs.
+    """
+    preventing = {decision.get("numbers", {}).get("attempt") for decision in decisions}
+    rejected: list[RejectedEdit] = []
+    for number, attempt in enumerate(state.memory.attempts):
+        is_earlier = number < earlier
+        if number in preventing if is_earlier else attempt.result != "accepted":
+            facts = asdict(attempt)
+            texts = {"added": facts.pop("added_text"), "removed": facts.pop("removed_text")}
+            rejected.append(RejectedEdit(**facts, **texts, earlier=is_earlier))
+    return rejected
+
+
+def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[EditResult]:
+    """Every edit that a run tried, with its last result."""
+    accepted = "kept" if has_proposal else "not-verified"
+    return [
+        EditResult(
+            strategy=attempt.strategy,
+            proposer=attempt.proposer,
+            ops=attempt.ops,
+            result=accepted if attempt.result == "accepted" else attempt.result,
+        )
+        for attempt in {attempt.after: attempt for attempt in attempts}.values()
+    ]
+
+
+def _count_tried(mode: FailureMode, attempts: Iterable[Attempt]) -> int:
+    """The number of edits tried for a failure mode."""
+    return sum(t.failure_mode == mode.key and t.result != "guarded" for t in attempts)
+
+
+def _remaining(state: LoopState, *, has_revision: bool, has_found: bool) -> list[FailureMode]:
+    """The failures that are left."""
+    if has_revision:
+        return _still_failing(state)
+    closed = {*state.spared_modes, *(mode for mode, _ in state.questions)}
+    modes = diagnose_train(state, state.config.tolerated).modes if has_found else ()
+    return [mode for mode in modes if mode not in closed]
+
+
+def _spent(state: LoopState, replayed_calls: int) -> Spent:
+    untested = state.stopped_phase == "confirm" and state.look_number == 1
+    return Spent(
+        calls=state.spending.total,
+        calls_max=calls_max(state),
+        replayed=replayed_calls,
+        completions=state.spending.calls,
+        judge_calls=state.spending.judge_calls,
+        model_calls=state.spending.model_calls,
+        usd=round(state.spending.usd, 6),
+        cycles=state.cycle,
+        tested=state.tested - untested,
+    )
+
+
+def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> Change:
     """One accepted edit, with its evidence on independent trials."""
     check, base, new = accepted.mode.check, state.config.base.digest, state.text.digest
     cases = state.config.cases
     added_text, removed_text = changed_lines(before, accepted.text)
-    return {
-        **failing(accepted.mode),
-        "strategy": accepted.edit.strategy,
-        "proposer": accepted.edit.proposer,
-        "rationale": accepted.edit.rationale,
-        "added": added_text,
-        "removed": removed_text,
-        "attempt": asdict(
-            Attempt.from_edit(accepted.edit, before, accepted.text, accepted.mode.key, "accepted")
+
+    def fresh(split: Sequence[str]) -> Compared:
+        return Compared(
+            before=_add_up(state.tally.count(base, case, check) for case in split),
+            after=_add_up(state.fresh.count(new, case, check) for case in split),
+        )
+
+    return Change(
+        **failing(accepted.mode).model_dump(),
+        strategy=accepted.edit.strategy,
+        proposer=accepted.edit.proposer,
+        rationale=accepted.edit.rationale,
+        added=added_text,
+        removed=removed_text,
+        attempt=Attempt.from_edit(
+            accepted.edit, before, accepted.text, accepted.mode.key, "accepted"
         ),
-        "calls": sum(state.tally.trials(accepted.text.digest, case) for case in cases),
-        "chosen_by": {
-            "before": asdict(accepted.before),
-            "after": asdict(accepted.after),
-            "p": accepted.p,
-        },
-        "fresh": {
-            split: {
-                "before": _add_up(state.tally.count(base, case, check) for case in some),
-                "after": _add_up(state.fresh.count(new, case, check) for case in some),
-            }
-            for split, some in (("train", state.config.train), ("holdout", state.config.holdout))
-        },
-        "redrawn": _gain(paired_counts(state.fresh, new, base, cases, check)),
-        "fresh_p": p_better(state.fresh, new, base, cases, check),
-    }
+        calls=sum(state.tally.trials(accepted.text.digest, case) for case in cases),
+        chosen_by=Selection(before=accepted.before, after=accepted.after, p=accepted.p),
+        fresh=Splits(train=fresh(state.config.train), holdout=fresh(state.config.holdout)),
+        redrawn=_gain(paired_counts(state.fresh, new, base, cases, check)),
+        fresh_p=p_better(state.fresh, new, base, cases, check),
+    )
 
 
-def _gain(counts: Sequence[tuple[Count, Count]]) -> dict[str, Any] | None:
+def _gain(counts: Sequence[tuple[Count, Count]]) -> Gain | None:
     """The gain in a case's pass rate with its 95 % interval, on trials run again with both."""
     from regauge.stats import rate_difference
 
     gain = rate_difference(*sides_of(counts)) if counts else None
     if gain is None:
         return None
-    return {
-        "before": _add_up(before for before, _ in counts),
-        "after": _add_up(after for _, after in counts),
-        "gain": round(gain.value, 4),
-        "interval": [round(gain.low, 4), round(gain.high, 4)],
-    }
+    return Gain(
+        before=_add_up(before for before, _ in counts),
+        after=_add_up(after for _, after in counts),
+        gain=round(gain.value, 4),
+        interval=(round(gain.low, 4), round(gain.high, 4)),
+    )
 
 
-def _add_up(counts: Iterable[Count]) -> dict[str, int]:
+def _add_up(counts: Iterable[Count]) -> CaseCount:
     """Counts of cases together, with the number of cases with trials."""
     counts_known = [count for count in counts if count.trials]
-    return {**asdict(sum(counts_known, NO_TRIALS)), "cases": len(counts_known)}
+    return CaseCount(**asdict(sum(counts_known, NO_TRIALS)), cases=len(counts_known))
 
 
-def failing(mode: FailureMode) -> dict[str, Any]:
+def failing(mode: FailureMode) -> FailingCheck:
     """The failing checks and their cases."""
-    return {
-        "check": mode.check,
-        "code": mode.code,
-        "cases": list(mode.failing),
-        "failures": mode.failures,
-        "trials": mode.trials,
-    }
+    return FailingCheck(
+        check=mode.check,
+        code=mode.code,
+        cases=list(mode.failing),
+        failures=mode.failures,
+        trials=mode.trials,
+    )
 
 
-def goals_of(state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
+def goals_of(state: LoopState, *, with_revision: bool) -> GoalsDocument | None:
     """Each goal with the first prompt and with the revision; None without goals."""
     if not state.config.goals:
         return None
@@ -449,14 +508,14 @@ def goals_of(state: LoopState, *, with_revision: bool) -> dict[str, Any] | None:
         {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
         for was, now in zip_longest(before, after)
     ]
-    return {"digest": goals_digest(state.config), "reached": progress}
+    return GoalsDocument(digest=goals_digest(state.config), reached=progress)
 
 
-def criteria_of(state: LoopState, *, with_revision: bool) -> list[dict[str, Any]]:
+def criteria_of(state: LoopState, *, with_revision: bool) -> list[CriterionDocument]:
     """The pass rate of all checks of a criterion, before and with the revision."""
     cases = state.config.cases
 
-    def passed(tally: Tally, text: str, checks: list[str]) -> dict[str, int]:
+    def passed(tally: Tally, text: str, checks: list[str]) -> CaseCount:
         return _add_up(passed_all(checks, tally.outcomes(text, case)) for case in cases)
 
     by_criterion = {
@@ -466,25 +525,25 @@ def criteria_of(state: LoopState, *, with_revision: bool) -> list[dict[str, Any]
         for criterion in CRITERIA
     }
     return [
-        {
-            "criterion": criterion,
-            "checks": checks,
-            "before": passed(state.tally, state.config.base.digest, checks),
-            "after": passed(state.fresh, state.text.digest, checks) if with_revision else None,
-        }
+        CriterionDocument(
+            criterion=criterion,
+            checks=checks,
+            before=passed(state.tally, state.config.base.digest, checks),
+            after=passed(state.fresh, state.text.digest, checks) if with_revision else None,
+        )
         for criterion, checks in by_criterion.items()
         if checks
     ]
 
 
-def _people(subject: Subject, config: LoopConfig) -> dict[str, Any] | None:
+def _people(subject: Subject, config: LoopConfig) -> FeedbackDocument | None:
     """Human feedback in its own words, without labels."""
     if not config.feedback:
         return None
     evidence = [
         asdict(evidence) for evidence in subject.feedback.evidence if evidence.kind != "label"
     ]
-    return {"feedback": config.feedback, "said": evidence}
+    return FeedbackDocument(feedback=config.feedback, said=evidence)
 
 
 def next_step(run: str, command: str, state: LoopState) -> str:
@@ -520,25 +579,24 @@ def next_step(run: str, command: str, state: LoopState) -> str:
     return steps.get(stop.reason, "")
 
 
-def _unverified(state: LoopState) -> dict[str, Any] | None:
+def _unverified(state: LoopState) -> Unverified | None:
     """The remaining work of a run that was out of calls."""
     if state.stop is None or state.stop.reason != "calls":
         return None
-    calls = calls_wanted(state)
-    return {
-        "calls": calls,
-        "edits": [
-            {
-                "check": edit.mode.check,
-                "strategy": edit.edit.strategy,
-                "p": edit.p,
-                "before": asdict(edit.before),
-                "after": asdict(edit.after),
-                "added": edit.edit.added_text,
-            }
+    return Unverified(
+        calls=calls_wanted(state),
+        edits=[
+            UnverifiedEdit(
+                check=edit.mode.check,
+                strategy=edit.edit.strategy,
+                p=edit.p,
+                before=edit.before,
+                after=edit.after,
+                added=edit.edit.added_text,
+            )
             for edit in state.accepted_edits
         ],
-    }
+    )
 
 
 def _still_failing(state: LoopState) -> list[FailureMode]:
@@ -561,21 +619,21 @@ def _still_failing(state: LoopState) -> list[FailureMode]:
     return modes
 
 
-def _suite(state: LoopState, decisions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _suite(state: LoopState, decisions: Sequence[Mapping[str, Any]]) -> SuiteResult | None:
     """The results of all cases, and the last decision of the gate."""
     suite_decisions = [d for d in decisions if str(d["event"]).startswith("suite-")]
     if not suite_decisions:
         return None
     cases = state.config.cases
-    return {
-        "decision": str(suite_decisions[-1]["event"]).removeprefix("suite-"),
-        "text": suite_decisions[-1]["text"],
-        "before": _add_up(state.tally.case_count(state.config.base.digest, case) for case in cases),
-        "after": _add_up(state.fresh.case_count(state.text.digest, case) for case in cases),
-    }
+    return SuiteResult(
+        decision=str(suite_decisions[-1]["event"]).removeprefix("suite-"),
+        text=suite_decisions[-1]["text"],
+        before=_add_up(state.tally.case_count(state.config.base.digest, case) for case in cases),
+        after=_add_up(state.fresh.case_count(state.text.digest, case) for case in cases),
+    )
 
 
-def _variances(state: LoopState) -> dict[str, Any]:
+def _variances(state: LoopState) -> dict[str, dict[str, JSON]]:
     """The variance of the prompt before, and of the proposal, over the same cases."""
     texts = {"before": state.config.base, **({"after": state.text} if state.accepted else {})}
     reports = {
@@ -590,20 +648,20 @@ def _variances(state: LoopState) -> dict[str, Any]:
     return {name: report.to_json() for name, report in reports.items() if report is not None}
 
 
-def _revision(subject: Subject, state: LoopState, revision: Revision) -> dict[str, Any]:
+def _revision(subject: Subject, state: LoopState, revision: Revision) -> RevisionDocument:
     name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
     old, new = subject.source.splitlines(), revision.text.splitlines()
     diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
     body = list(difflib.ndiff(subject.text.full_text.split("\n"), state.text.full_text.split("\n")))
-    return {
-        "version": revision.version,
-        "why_version": revision.version_reason,
-        "note": revision.note,
-        "diff": "\n".join(diff) + "\n",
-        "lines_added": sum(line.startswith("+ ") for line in body),
-        "lines_removed": sum(line.startswith("- ") for line in body),
-        "growth": round(state.text.size / max(1, subject.text.size) - 1, 4),
-    }
+    return RevisionDocument(
+        version=revision.version,
+        why_version=revision.version_reason,
+        note=revision.note,
+        diff="\n".join(diff) + "\n",
+        lines_added=sum(line.startswith("+ ") for line in body),
+        lines_removed=sum(line.startswith("- ") for line in body),
+        growth=round(state.text.size / max(1, subject.text.size) - 1, 4),
+    )
 
 
 def plain(text: object) -> str:
@@ -629,45 +687,46 @@ _SHOWN = 12
 _CHARS = 100
 
 
-def headline(result: Mapping[str, Any]) -> str:
+def headline(result: RefinementResult) -> str:
     """The result in one sentence."""
-    name, stop, revision = result["prompt"], result["stop"], result["revision"]
-    if stop["reason"] == "unreadable":
-        return f"{name}: nothing could be proposed ({stop['text']})"
+    name, stop, revision = result.prompt, result.stop, result.revision
+    if stop.reason == "unreadable":
+        return f"{name}: nothing could be proposed ({stop.text})"
     if revision is None:
-        earlier = sum(bool(edit.get("earlier")) for edit in result["rejected"])
-        text = stop["text"]
+        earlier = sum(edit.earlier for edit in result.rejected)
+        text = stop.text
         if earlier:
             text += f"; {plural(earlier, 'edit')} of earlier runs not tried again"
-        if stop["reason"] in {"unmeasured", "interrupted"}:
-            return f"{name}: {stop['reason']} ({text})"
-        title = "interrupted" if stop["reason"] in RESUMABLE_STOPS else "no change proposed"
-        return f"{name}: {title} ({stop['reason']}: {text})"
-    lines = f"{plural(revision['lines_added'], 'line')} added, {revision['lines_removed']} removed"
-    version = f" as {revision['version']}" if revision["version"] else ""
-    return f"{name}: a revision is proposed{version} ({lines}; {result['spent']['calls']} calls)"
+        if stop.reason in {"unmeasured", "interrupted"}:
+            return f"{name}: {stop.reason} ({text})"
+        title = "interrupted" if stop.reason in RESUMABLE_STOPS else "no change proposed"
+        return f"{name}: {title} ({stop.reason}: {text})"
+    lines = f"{plural(revision.lines_added, 'line')} added, {revision.lines_removed} removed"
+    version = f" as {revision.version}" if revision.version else ""
+    return f"{name}: a revision is proposed{version} ({lines}; {result.spent.calls} calls)"
 
 
-def evidence_lines(result: Mapping[str, Any]) -> list[str]:
+def evidence_lines(result: RefinementResult) -> list[str]:
     """The evidence for a proposal, a line per edit, suite and goal; empty without a proposal."""
-    if result["revision"] is None:
+    if result.revision is None:
         return []
 
-    def failed(change: Mapping[str, Any]) -> str:
-        return f"failed {_failed(change['before'])} trials before, {_failed(change['after'])} after"
+    def failed(sides: Compared) -> str:
+        return f"failed {_failed(sides.before)} trials before, {_failed(sides.after)} after"
 
     lines = [
-        f"{change['check']}: " + "; ".join(f"{n}: {failed(side)}" for n, side in _compare(change))
-        for change in result["changes"]
+        f"{change.check}: " + "; ".join(f"{n}: {failed(sides)}" for n, sides in _compare(change))
+        for change in result.changes
     ]
-    suite, goals = result["suite"], result.get("goals") or {"reached": ()}
+    suite = result.suite
     if suite is not None:
-        lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite['decision']}")
-    progress = [(goal["name"], goal["after"] or goal["before"]) for goal in goals["reached"]]
+        lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite.decision}")
+    goals = result.goals.reached if result.goals is not None else ()
+    progress = [(goal["name"], goal["after"] or goal["before"]) for goal in goals]
     return [*lines, *(f"goal {name}: {describe_goal(goal)}" for name, goal in progress)]
 
 
-def markdown_of(result: Mapping[str, Any]) -> str:
+def markdown_of(result: RefinementResult) -> str:
     """The rationale: failures, hypotheses, changes, evidence, and cost."""
     from jinja2 import Environment
 
@@ -692,23 +751,23 @@ def markdown_of(result: Mapping[str, Any]) -> str:
     return _GAP.sub("\n\n", text).strip() + "\n"
 
 
-def _compare(change: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _compare(change: Change) -> Iterator[tuple[str, Compared]]:
     """The counts for an edit, by group of cases."""
-    if change["redrawn"] is not None:
-        yield "run again with both", change["redrawn"]
-    for split, name in (("train", "train"), ("holdout", "held out")):
-        fresh = change["fresh"][split]
-        if fresh["before"]["trials"] or fresh["after"]["trials"]:
+    if change.redrawn is not None:
+        yield "run again with both", change.redrawn
+    for name, fresh in (("train", change.fresh.train), ("held out", change.fresh.holdout)):
+        if fresh.before.trials or fresh.after.trials:
             yield name, fresh
 
 
-def _failed(count: Mapping[str, int]) -> str:
-    return f"{count['trials'] - count['passed']} of {count['trials']}"
+def _failed(count: CaseCount) -> str:
+    return f"{count.trials - count.passed} of {count.trials}"
 
 
-def _words_of(entry: Mapping[str, Any]) -> str:
+def _words_of(edit: RejectedEdit | UnverifiedEdit) -> str:
+    removed = edit.removed if isinstance(edit, RejectedEdit) else ""
     added_text, removed_text = (
-        code(cut(" ".join(str(entry.get(key, "")).split()), _CHARS)) for key in ("added", "removed")
+        code(cut(" ".join(text.split()), _CHARS)) for text in (edit.added, removed)
     )
     if not added_text:
         return f" (without `{removed_text}`)" if removed_text else ""

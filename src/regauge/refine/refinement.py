@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from regauge.judges import Judge
     from regauge.project import Project
     from regauge.prompts import Prompt
+    from regauge.refine.document import RefinementResult
     from regauge.refine.loop._loop import Trail
     from regauge.refine.loop._state import LoopState, Note
     from regauge.refine.runs import Run, TrailEvent
@@ -660,7 +661,7 @@ class Refinement:
             )
         return replay_trail(begin(self.config, self.memory), events, run.trail)
 
-    def finish(self, run: Run, state: LoopState) -> dict[str, JSON]:
+    def finish(self, run: Run, state: LoopState) -> RefinementResult:
         """Write the result of a run: document, rationale, the proposed file, and the status."""
         replayed_calls = int(run.facts().get("replayed", 0)) + self.replayed_calls
         subject, stop, finished = self.subject, state.stop, now()
@@ -680,14 +681,15 @@ class Refinement:
             replayed_calls=replayed_calls,
             command=_command(run.facts()),
         )
-        if revision is not None:
-            write_whole(run.diff, result["revision"]["diff"].encode())
-        write_whole(run.result, (json.dumps(result, indent=1) + "\n").encode())
+        if result.revision is not None:
+            write_whole(run.diff, result.revision.diff.encode())
+        document = json.dumps(result.model_dump(mode="json"), indent=1)
+        write_whole(run.result, f"{document}\n".encode())
         write_whole(run.markdown, markdown_of(result).encode())
         seal(run)
         save_memory(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
-        facts = {"status": status_of(state), "stop": result["stop"]["reason"]}
-        run.note(**facts, next=result["next"], replayed=replayed_calls, finished=finished)
+        facts = {"status": status_of(state), "stop": result.stop.reason}
+        run.note(**facts, next=result.next, replayed=replayed_calls, finished=finished)
         return result
 
     def _about(self) -> dict[str, JSON]:

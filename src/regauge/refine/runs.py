@@ -18,6 +18,7 @@ from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, RegaugeError, UsageError, explain_os_error
 from regauge.refine.attempts import AGAINST, Attempt, Memory
+from regauge.refine.document import RefinementResult
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
 from regauge.regular_file import read_regular
@@ -360,15 +361,27 @@ def list_refinements(project: Project, *, warn: Callable[[str], object] | None =
     return runs
 
 
-def edits_of_runs(project: Project) -> list[Mapping[str, Any]]:
-    """The results of the edits of all finished runs, the oldest first."""
-    entries: list[Mapping[str, Any]] = []
+def read_result(run: Run) -> RefinementResult:
+    """The result of a run.
+
+    Raises:
+        UsageError: The run is not over, or another version of regauge wrote the result.
+        TrailError: The file was changed since.
+    """
+    try:
+        return RefinementResult.model_validate_json(run.read_view(run.result))
+    except ValidationError as error:
+        message = f"{run.result}: {explain_format(error.errors()[0])}"
+        raise UsageError(message, fix=f"regauge refine {run.prompt}") from error
+
+
+def readable_results(project: Project) -> list[RefinementResult]:
+    """The results of all finished runs that this version can read, the oldest first."""
+    results: list[RefinementResult] = []
     for run in reversed(_all_runs(project)):
-        with suppress(OSError, ValueError, TypeError, KeyError):
-            document: Any = read_json(read_regular(run.result))
-            prompt = document["prompt"]
-            entries += [{**entry, "run": run.id, "prompt": prompt} for entry in document["edits"]]
-    return entries
+        with suppress(OSError, ValueError):
+            results.append(RefinementResult.model_validate_json(read_regular(run.result)))
+    return results
 
 
 def find_refinement(project: Project, name: str) -> Run:
@@ -456,19 +469,15 @@ def reject_edits(project: Project, run: Run, changes: Sequence[int], *, reason: 
         changes: The numbers of the changes, from 0.
         reason: Why; empty for a decision of the user, after which `apply` refuses the revision.
     """
-    result: Any = read_json(run.read_view(run.result))
-    entries = _read_attempts(
-        (result["changes"][number]["attempt"] for number in changes),
-        run.result,
-        fix=f"regauge refine {run.prompt}",
-    )
+    result = read_result(run)
+    entries = [result.changes[number].attempt for number in changes]
     detail = reason or f"a user rejected it in run {run.id}"
     refused = tuple(replace(entry, result="rejected-by-person", detail=detail) for entry in entries)
     save_memory(project, run.prompt, memory_key(read_trail(run.trail)[0].body), Memory(refused))
     if not reason:
         facts = run.facts()
         rejected = {*facts.get("rejected", ()), *(number + 1 for number in changes)}
-        is_left = len(rejected) < len(result["changes"]) or facts["status"] == "applied"
+        is_left = len(rejected) < len(result.changes) or facts["status"] == "applied"
         run.note(rejected=sorted(rejected), status=facts["status"] if is_left else "rejected")
 
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 from regauge.cli.refine import command
 from regauge.errors import PromptError
-from regauge.refine.attempts import edit_results
+from regauge.refine.delivery import edit_results
 from regauge.refine.loop._state import RevisionDecision, Spending
+from tests.unit.refine.test_rationale import NOTHING
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
 REFUSAL = RevisionDecision(
@@ -23,12 +24,12 @@ def fates(here) -> dict[str, str]:
     """By the line that an edit adds."""
     state = here.run()
     found = edit_results(state.memory.attempts, has_proposal=state.stop.proposal)
-    assert {op for entry in found for op in entry["ops"].split("+")} <= {
+    assert {op for entry in found for op in entry.ops.split("+")} <= {
         "insert",
         "replace",
         "delete",
     }
-    return {entry["strategy"]: entry["result"] for entry in found}
+    return {entry.strategy: entry.result for entry in found}
 
 
 def edits(*lines: str):
@@ -56,13 +57,13 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
     (tmp_path / "prompts").mkdir()
     monkeypatch.chdir(tmp_path)
     assert "no run tried an edit yet" in CliRunner().invoke(command, ["stats"]).output
-    rule = {"edit": "a", "proposer": "rules", "strategy": "add-rule", "ops": "insert"}
+    rule = {"proposer": "rules", "strategy": "add-rule", "ops": "insert"}
     for number, fates_of_run in enumerate((["kept", "refuted"], ["kept"])):
         run = tmp_path / f".regauge/refine/2026010{number}-000000-ab"
         run.mkdir(parents=True)
         edits_of_run = [{**rule, "result": fate} for fate in fates_of_run]
         (run / "run.json").write_text("{}")
-        (run / "result.json").write_text(json.dumps({"prompt": "p", "edits": edits_of_run}))
+        (run / "result.json").write_text(json.dumps({**NOTHING, "edits": edits_of_run}))
     (tmp_path / ".regauge/refine/20260103-000000-ab").mkdir()
     (tmp_path / ".regauge/refine/20260103-000000-ab/run.json").write_text("{}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.refine.delivery import markdown_of, note_of
+from regauge.refine.document import RefinementResult
 from regauge.refine.edits import PromptText
 from regauge.refine.refinement import changed_inputs, warnings_of
 from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
@@ -16,10 +17,24 @@ from tests.unit.refine.world import HEALTHY, SHORT, adding, replacing, world
 if TYPE_CHECKING:
     from regauge.refine.edits import Edit
 
+COUNT = {"passed": 0, "trials": 0, "cases": 0}
 OPEN = {"check": "json", "code": "", "failures": 6, "trials": 9, "cases": ["a"]}
 NOTHING: dict[str, Any] = {
+    "schema_version": 1,
     "run": "r",
     "prompt": "p",
+    "file": "p.prompt.yml",
+    "version": "1.0.0",
+    "next": "",
+    "holdout_looks": {"before": 0, "after": 0, "max": 10},
+    "goals": None,
+    "criteria": [],
+    "edits": [],
+    "people": None,
+    "warnings": [],
+    "preflight": [],
+    "unverified": None,
+    "spared": [],
     "stop": {"reason": "no-acceptable-edit", "text": "after 2 cycles", "proposal": False},
     "found": "json failed 6 of 9",
     "cases": {"train": 3, "holdout": 2},
@@ -48,9 +63,13 @@ NOTHING: dict[str, Any] = {
 }
 
 
+def rationale(**facts: Any) -> str:
+    return markdown_of(RefinementResult.model_validate({**NOTHING, **facts}))
+
+
 def test_a_check_that_no_edit_moves_is_put_to_a_person():
     def said(**facts: object) -> str:
-        return markdown_of({**NOTHING, "open": [{**OPEN, **facts}]})
+        return rationale(open=[{**OPEN, **facts}])
 
     assert "None of 4 edits changed it: can the model do it" in said(tried=4, moved=False)
     assert "changed it" not in said(tried=4, moved=True)
@@ -68,7 +87,7 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
     ],
 )
 def test_a_run_without_a_proposal_ends_with_the_next_step(step: str, said: str):
-    assert markdown_of({**NOTHING, "next": step}).endswith(f"Run `r`.\n\nNext: {said}\n")
+    assert rationale(next=step).endswith(f"Run `r`.\n\nNext: {said}\n")
 
 
 def test_only_what_was_touched_is_named_as_changed():
@@ -99,7 +118,7 @@ def test_what_a_prompt_says_twice_is_told_before_anything_is_tried():
     twice, clash = (note.text for note in notes if note.event == "preflight")
     assert twice == "'Be short.' is repeated"
     assert clash.endswith("may contradict 'Never answer long times in JSON format.'")
-    mind = markdown_of({**NOTHING, "warnings": ["w"], "preflight": ["twice"]})
+    mind = rationale(warnings=["w"], preflight=["twice"])
     assert "- Note: w.\n- Note: twice." in mind
 
 
@@ -117,7 +136,7 @@ def test_a_model_that_proposes_and_judges_is_named():
 
 def test_held_out_cases_that_are_nearly_worn_out_are_named():
     def said(after: int) -> str:
-        return markdown_of({**NOTHING, "holdout_looks": {"before": 0, "after": after, "max": 10}})
+        return rationale(holdout_looks={"before": 0, "after": after, "max": 10})
 
     assert "6 revisions were decided on the held-out cases; after 10, `split_salt`" in said(6)
     assert "split_salt" not in said(5)
@@ -125,28 +144,28 @@ def test_held_out_cases_that_are_nearly_worn_out_are_named():
 
 def test_the_spread_of_verdicts_before_and_after_is_stated():
     sigma = {"outputs": 1.0, "verdicts": 0.8, "cases": 4, "sigma": 0.31}
-    none = {"passed": 0, "trials": 0, "cases": 0}
+    sides = {"before": COUNT, "after": COUNT}
+    count = {"passed": 0, "trials": 0}
+    texts = dict.fromkeys(("before", "after", "failure_mode", "added_text", "removed_text"), "")
     change = {
-        "check": "json",
+        **OPEN,
+        "added": "",
+        "removed": "",
+        "attempt": {**texts, "result": "accepted"},
         "strategy": "add-rule",
         "proposer": "rules",
         "rationale": "",
         "redrawn": None,
-        "fresh": {
-            "train": {"before": none, "after": none},
-            "holdout": {"before": none, "after": none},
-        },
+        "fresh": {"train": sides, "holdout": sides},
         "fresh_p": 0.002,
-        "chosen_by": {"p": 0.001},
+        "chosen_by": {"p": 0.001, "before": count, "after": count},
         "calls": 32,
     }
-    said = markdown_of(
-        {
-            **NOTHING,
-            "changes": [change],
-            "revision": {"diff": "", "version": "", "lines_added": 1, "lines_removed": 0},
-            "variance": {"before": sigma, "after": {**sigma, "sigma": 0.05}},
-        }
+    revision = {"diff": "", "version": "", "why_version": "", "note": "", "growth": 0.0}
+    said = rationale(
+        changes=[change],
+        revision={**revision, "lines_added": 1, "lines_removed": 0},
+        variance={"before": sigma, "after": {**sigma, "sigma": 0.05}},
     )
     assert "a case's verdict is 0.31 before and 0.05 after, over all checks" in said
 
@@ -155,27 +174,30 @@ def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
     said = {"author": "ada", "location": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
     feedback = {"feedback": "14 comments", "said": [said, *[{**said, "author": ""}] * 13]}
 
-    told = markdown_of({**NOTHING, "people": feedback})
+    told = rationale(people=feedback)
 
     assert "## Feedback\n\n14 comments. Unused: no refiner model was called" in told
     assert "- ada: Too long. &#64;&#8203;all &#35;&#8203; Accept &#96;it&#96;\n- https" in told
     assert "- and 2 more, in the audit trail" in told
-    spending = {**NOTHING["spent"], "model_calls": 3}  # type: ignore[dict-item]
-    told = markdown_of({**NOTHING, "people": feedback, "spent": spending})
+    spending = {**NOTHING["spent"], "model_calls": 3}
+    told = rationale(people=feedback, spent=spending)
     assert "Shown to the refiner model. Feedback decides nothing." in told
 
 
 def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_replace():
     flaky = [{**OPEN, "tried": 2}, {**OPEN, "check": "utc", "tried": 0}]
-    one = {
+    names = ("before", "after", "places", "proposer", "strategy", "ops", "removed")
+    one: dict[str, Any] = {
+        **dict.fromkeys(names, ""),
         "result": "refuted",
         "failure_mode": "json",
         "detail": "no gain",
         "added": "- A.",
-        "removed": "",
+        "cycle": 1,
+        "earlier": False,
     }
     rejected = [one, {**one, "removed": "- B."}, {**one, "added": "", "removed": "- C."}]
-    said = markdown_of({**NOTHING, "flaky": flaky, "rejected": rejected})
+    said = rationale(flaky=flaky, rejected=rejected)
     assert "## Flaky, and worked on\n\n- `json` failed" in said
     assert "## Flaky, and left alone\n\n- `utc` failed" in said
     assert "no gain (`- A.`)\n" in said

@@ -72,7 +72,8 @@ def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path
         revision=revision if state.stop.proposal else None,
         replayed_calls=2,
     )
-    facts = [f"{key}: {json.dumps(plain(value), default=str)}" for key, value in document.items()]
+    values = document.model_dump(mode="json").items()
+    facts = [f"{key}: {json.dumps(plain(value))}" for key, value in values]
     proofs = [headline(document), *evidence_lines(document)]
     text = "\n".join([*facts, "", *proofs, "", markdown_of(document)])
     assert_as_written(text, f"results/{name}")
