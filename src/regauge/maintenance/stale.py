@@ -225,7 +225,7 @@ def lint_datasets(project: Project, evals: LintedEvals) -> list[Diagnostic]:
 
 def orphan_errors(project: Project, evals: LintedEvals) -> list[Diagnostic]:
     """Errors of baselines and mutants whose prompt or target is gone, if evals were collected."""
-    if evals.error is not None:
+    if not evals.prompts:
         return []
     names = evals.prompts | {prompt_name(path) for path in prompt_files(project.prompts_dir)}
     return [
