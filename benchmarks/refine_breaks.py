@@ -133,7 +133,7 @@ def tried(name: str, *, known: bool) -> dict[str, Any]:
             "lint": warned,
             "stop": result["stop"]["reason"],
             "exit": done.returncode,
-            "calls": result["spent"]["calls"],
+            "calls": result["usage"]["calls"],
             "exactly": after == messages(sound),
             "changed": after != messages(broken(sound)),
             "lost": list(lost_statements(messages(sound), messages(broken(sound)), after)),

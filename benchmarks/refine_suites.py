@@ -118,7 +118,7 @@ def tried(project: Path, prompt: str, line: str, kind: str, healthy: float) -> F
             after=rate(project, prompt),
             stop=said["stop"]["reason"],
             diff_lines=len(changed),
-            calls=said["spent"]["calls"],
+            calls=said["usage"]["calls"],
             seconds=seconds,
         )
     finally:

@@ -637,7 +637,7 @@ def _suggestion(result: RefinementResult, markdown: str) -> Suggestion:
         diff=result.revision.diff if result.revision is not None else "",
         evidence=evidence_lines(result),
         markdown=markdown,
-        calls=result.spent.calls,
-        usd=result.spent.usd,
+        calls=result.usage.calls,
+        usd=result.usage.usd,
         simulated=result.simulated,
     )

@@ -144,7 +144,7 @@ def test_each_instruction_gets_its_class_and_a_second_run_is_free(mutating: Muta
 
 def test_a_dry_run_makes_no_calls_and_is_near_the_truth(mutating: Mutating):
     about = json.loads(mutating.regauge("--dry-run", "--json"))
-    assert (about["mutants"], about["cases"], about["stored"]) == (5, 9, 0)
+    assert (about["mutants"], about["cases"], about["measured_before"]) == (5, 9, 0)
     assert mutating.endpoint.total == 0
     assert not mutating.file.exists()
     assert about["cost_usd"] > 0
@@ -562,12 +562,12 @@ def test_refine_removes_text_without_effect_and_fixes_nothing(mutating: Mutating
     done = mutating.project.command("refine", "triage", "--remove-unused", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout[done.stdout.index("{") : done.stdout.rindex("}") + 1])
-    assert {change["removed"].strip() for change in result["changes"]} == {
+    assert {change["removed_text"].strip() for change in result["changes"]} == {
         "- Greet the reader kindly.",
         "- Write unknown where the host is missing.",
     }
-    assert not any(change["added"] for change in result["changes"])
-    assert result["spent"]["model_calls"] == 0
+    assert not any(change["added_text"] for change in result["changes"])
+    assert result["usage"]["model_calls"] == 0
     applied = mutating.project.command("refine", "apply", "latest")
     assert applied.returncode == 0, applied.stderr
     text = (mutating.project.root / "prompts/triage.prompt.yml").read_text()

@@ -107,7 +107,7 @@ def test_lost_definitions_come_back_and_the_gate_accepts_them(repo: GateRepo):
     assert fresh["after"]["passed"] > 0.6 * fresh["after"]["trials"]
     assert change["fresh"]["holdout"]["after"]["trials"] > 0
     assert found["suite"]["decision"] == "accept"
-    assert found["spent"]["calls"] <= found["spent"]["calls_max"]
+    assert found["usage"]["calls"] <= found["usage"]["calls_max"]
     assert found["holdout_looks"] == {"before": 0, "after": 1, "max": 10}
     with (latest(repo) / "trail.jsonl").open() as trail:
         began = json.loads(trail.readline())["body"]
@@ -153,7 +153,7 @@ def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
     said = repo.regauge("refine", NAME, "--apply", "--fix-flaky")
     assert f"{NAME}: no change proposed" in said
     assert "nothing-to-refine" in said
-    assert result(repo)["spent"]["model_calls"] == 0
+    assert result(repo)["usage"]["model_calls"] == 0
     assert repo.git("diff") == before
     checked = json.loads(repo.regauge("refine", "verify", "latest", "--recompute", "--json"))
     assert min(checked["events"], checked["recomputed"]) > 3
@@ -240,7 +240,7 @@ def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     said = repo.regauge("refine", NAME, "--ignore-attempts", code=2)
     assert "a new `split_salt`" in said
     assert result(repo)["stop"]["reason"] == "holdout-looks"
-    assert result(repo)["spent"]["tested"] == 0
+    assert result(repo)["usage"]["tested"] == 0
 
     settings = repo.read("pyproject.toml")
     assert "[tool.regauge]\n" in settings
@@ -515,9 +515,9 @@ def test_a_bad_proposal_reaches_no_prompt(repo: GateRepo, refiner: Endpoint, bad
     assert found["revision"] is None
     assert found["changes"] == []
     assert why in (latest(repo) / "trail.jsonl").read_text()
-    assert found["spent"]["model_calls"] > 0
+    assert found["usage"]["model_calls"] > 0
     # Nothing of it was worth a trial.
-    assert found["spent"]["tested"] == 0
+    assert found["usage"]["tested"] == 0
 
 
 def test_of_a_proposal_of_many_rules_single_ones_are_tried(repo: GateRepo, refiner: Endpoint):
@@ -529,7 +529,7 @@ def test_of_a_proposal_of_many_rules_single_ones_are_tried(repo: GateRepo, refin
     trail = (latest(repo) / "trail.jsonl").read_text()
     assert "it makes 99 changes, more than 3" in trail
     # One screen of at most as many candidates as a cycle has, not of all 99.
-    screened = {entry["added"] for entry in result(repo)["rejected"]} - {""}
+    screened = {entry["added_text"] for entry in result(repo)["rejected"]} - {""}
     assert "word 0 of many" in screened
     assert "word 98 of many" not in screened
 
@@ -553,7 +553,7 @@ def test_an_endless_wish_to_rewrite_everything_ends_with_the_prompt_as_it_was(
     repo.regauge("refine", *told, "--apply", "--max-cycles", "3", "--budget-refiner-calls", "9")
     assert repo.read(PROMPT) == text
     assert result(repo)["revision"] is None
-    assert result(repo)["spent"]["model_calls"] <= 9
+    assert result(repo)["usage"]["model_calls"] <= 9
     assert refiner.total <= 9
 
 
@@ -715,7 +715,7 @@ def test_an_edit_that_no_calls_are_left_to_verify_is_kept_until_there_are_more(r
     after = result(repo)
     assert after["stop"]["proposal"]
     assert after["unverified"] is None
-    assert after["spent"]["calls"] <= found["spent"]["calls"] + found["unverified"]["calls"]
+    assert after["usage"]["calls"] <= found["usage"]["calls"] + found["unverified"]["calls"]
     said = repo.regauge("refine", "verify", "latest", "--recompute")
     assert "all equal" in said
     assert "more-calls: " in repo.regauge("refine", "show", "--trail")
@@ -826,7 +826,7 @@ def test_killed_anywhere_a_run_goes_on_pays_nothing_twice_and_comes_to_the_same(
 
     repo.regauge("refine", "resume", run.name)
     assert result(repo)["revision"] is not None
-    drawn = result(repo)["spent"]["calls"]
+    drawn = result(repo)["usage"]["calls"]
     # What was on its way at each of the three ends may be asked again.
     assert server.counters.requests <= drawn + 3 * 16
     repo.regauge("refine", "verify", run.name)

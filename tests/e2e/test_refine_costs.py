@@ -94,7 +94,7 @@ def spent(project: Path) -> dict[str, Any]:
     # Two runs may begin in the same second.
     runs = (project / ".regauge/refine").glob("*/result.json")
     last = max(runs, key=lambda run: run.stat().st_mtime_ns)
-    found: dict[str, Any] = json.loads(last.read_text())["spent"]
+    found: dict[str, Any] = json.loads(last.read_text())["usage"]
     return found
 
 
@@ -116,13 +116,13 @@ def test_judgements_are_in_the_estimate_the_count_and_the_report(
     found = spent(root)
     assert found["calls"] == found["completions"] + found["judge_calls"] + found["model_calls"]
     assert 0 < found["judge_calls"] < found["completions"]
-    assert server.counters.requests == found["calls"] - found["replayed"]
+    assert server.counters.requests == found["calls"] - found["replays"]
     assert estimate["one_repair_calls"] / 1.5 < found["calls"] < 1.5 * estimate["one_repair_calls"]
     assert f"{found['judge_calls']} of LLM judges" in said
     # A run that finds everything in the local store says that it made no call.
     refine(root, "--ignore-attempts")
     again = spent(root)
-    assert again["replayed"] == again["calls"]
+    assert again["replays"] == again["calls"]
 
 
 def test_no_call_of_any_model_passes_the_budget(project: tuple[Path, SimServer]) -> None:

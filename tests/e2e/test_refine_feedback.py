@@ -111,7 +111,7 @@ def test_what_people_said_reaches_the_refiner_and_no_prompt(repo: GateRepo, gith
     assert result["revision"] is not None, "what people said keeps nothing from being repaired"
     assert "praise" not in result["revision"]["diff"]
     assert "praise" not in repo.read(PROMPT)
-    guarded = [entry["detail"] for entry in result["rejected"] if "praise" in entry["added"]]
+    guarded = [entry["detail"] for entry in result["rejected"] if "praise" in entry["added_text"]]
     assert guarded, "the simulated refiner obeyed what the comment ordered"
     assert all("takes a person's words into the prompt" in detail for detail in guarded)
     (run,) = [path.parent for path in (repo.root / ".regauge/refine").glob("*/result.json")]

@@ -50,7 +50,7 @@ def test_a_run_stops_when_its_goals_are_met_and_can_be_told_again(repo: GateRepo
     assert "; 2 of 2 goals met" in said
     assert "## Goals" in said
     found = result(repo)
-    equals, form = found["goals"]["reached"]
+    equals, form = found["goals"]["progress"]
     assert (equals["checks"], equals["before"]["status"]) == (
         ["field_equals(severity)"],
         "missed",
@@ -75,7 +75,7 @@ def test_failures_that_goals_allow_are_left_alone(repo: GateRepo):
     assert "no change proposed (goal-met: the prompt as it is meets every goal)" in said
     assert said.count("failing    nothing fails more often than goals allow") == 1
     assert "## Left alone, as no goal needs more\n\n- `field_equals(severity)` failed" in said
-    assert result(repo)["spent"]["tested"] == 0
+    assert result(repo)["usage"]["tested"] == 0
 
 
 def test_a_goal_that_speaks_of_nothing_is_refused_with_its_line(repo: GateRepo):

@@ -389,12 +389,12 @@ def test_a_model_that_is_never_read_ends_the_run_and_its_trials_serve_another_on
     assert "no change" not in said
     assert "--refiner-model" in said
     assert result(project)["stop"]["reason"] == "unreadable"
-    first_look = result(project)["spent"]["completions"]
+    first_look = result(project)["usage"]["completions"]
     # None of its responses is kept for a later run, and all trials are.
     model.behave = good
     refine(project)
     assert result(project)["revision"] is not None
-    assert result(project)["spent"]["replayed"] >= first_look
+    assert result(project)["usage"]["replays"] >= first_look
 
 
 def test_rules_go_on_where_the_model_cannot_be_read_and_the_end_says_so(

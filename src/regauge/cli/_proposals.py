@@ -227,7 +227,7 @@ class Delivery:
 
     def _commit(self, run: Run, result: RefinementResult, name: str) -> dict[str, JSON]:
         """Commit the proposal on a branch, and open the pull request if there is one."""
-        lines: list[JSON] = [[change.removed, change.added] for change in result.changes]
+        lines: list[JSON] = [[change.removed_text, change.added_text] for change in result.changes]
         # An invisible mark identifies the proposal in a pull request.
         mark = f"<!-- regauge revision {digest_of(lines)[:16]} -->"
         pull_request = self.pull_request

@@ -340,8 +340,8 @@ class _GateRuns:
             model=str(self.model),
             words=self._options(),
         )
-        calls = max(0, result.spent.calls - result.spent.replayed)
-        self._spend(usd=result.spent.usd, calls=calls)
+        calls = max(0, result.usage.calls - result.usage.replays)
+        self._spend(usd=result.usage.usd, calls=calls)
         run = find_refinement(self.project, result.run)
         if result.revision is None:
             reasons = (*broke.reasons, f"refinement: {result.stop.text}")

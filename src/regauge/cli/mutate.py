@@ -94,7 +94,7 @@ class _MutateOptions:
     """The options of the command.
 
     Attributes:
-        run: What to measure and suggest.
+        run: The choice of mutants and of suggestions.
         apply: Whether to add the proposed cases to their datasets.
         dry_run: Whether only to estimate.
         saves: Whether results are of all evals and of the model that the project declares, so that
@@ -350,7 +350,7 @@ def _print_estimate(run: MutationRun, *, as_json: bool) -> None:
         return
     echo(
         f"{about.prompt} on {run.subject.model}: {plural(about.mutants, 'mutant')},"
-        f" {plural(about.cases, 'case')}; {about.stored} measured before"
+        f" {plural(about.cases, 'case')}; {about.measured_before} measured before"
     )
     cost = "cost unknown (no price declared)" if about.cost_usd is None else money(about.cost_usd)
     echo(f"about {plural(about.calls, 'call')}, {cost}; judges that call models come on top")

@@ -126,7 +126,10 @@ def review_edits(project: Project, run: Run, result: RefinementResult) -> list[i
             err=True,
         )
         echo(f"  {change.rationale or 'no reason given'}", err=True)
-        for sign, text, style in (("-", change.removed, "red"), ("+", change.added, "green")):
+        for sign, text, style in (
+            ("-", change.removed_text, "red"),
+            ("+", change.added_text, "green"),
+        ):
             for line in text.splitlines():
                 echo(f"  {sign} {line}", style=style, err=True)
         echo(f"  {proofs[number]}", err=True)
@@ -245,7 +248,7 @@ def show_run(project: Project, result: RefinementResult, *, as_json: bool) -> Ru
     """Show the rationale of a run, unless the output is JSON."""
     run = find_refinement(project, result.run)
     if not as_json:
-        if result.found:
+        if result.diagnosis:
             # Without measurements, the headline is the report.
             echo(as_text(run.markdown.read_text(encoding="utf-8")))
             echo()
@@ -385,7 +388,7 @@ def run_command(
         click.echo("verifying the accepted edits without the rejected ones", err=True)
         if refine_options.usd is not None:
             refine_options = replace(
-                refine_options, usd=max(0.0, refine_options.usd - result.spent.usd)
+                refine_options, usd=max(0.0, refine_options.usd - result.usage.usd)
             )
         result = begin(refine_options, ignore_attempts=False)
     if result is not None:

@@ -67,7 +67,7 @@ _OPEN_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationOptions:
-    """What to measure, and what to suggest.
+    """The choice of mutants and of suggestions.
 
     Attributes:
         counts_model: Whether mutants of the operator `model` count in the score.
@@ -88,14 +88,14 @@ class MutationEstimate:
     """The calls of mutants with missing trials, without those of judges.
 
     Attributes:
-        stored: Mutants without missing trials.
+        measured_before: Mutants without missing trials.
         cost_usd: None if a price is unknown.
     """
 
     prompt: str
     mutants: int
     cases: int
-    stored: int
+    measured_before: int
     calls: int
     cost_usd: float | None
 
@@ -235,7 +235,7 @@ class MutationRun:
             prompt=self.subject.prompt.name,
             mutants=len(self.unknown),
             cases=len(self.subject.cases),
-            stored=len(self.unknown) - len(missing),
+            measured_before=len(self.unknown) - len(missing),
             calls=calls,
             cost_usd=usd,
         )

@@ -43,10 +43,10 @@ from regauge.refine.document import (
     OpenFailure,
     Question,
     RefinementResult,
+    RefinementUsage,
     RejectedEdit,
     RevisionDocument,
     Selection,
-    Spent,
     Splits,
     SuiteResult,
     Unverified,
@@ -325,7 +325,7 @@ def result_of(
         simulated=any(str(model).startswith("sim:") for model in began.get("models", [])),
         stop=stop,
         next=next_step(run, command or f"regauge refine {subject.prompt.name}", state),
-        found=failures,
+        diagnosis=failures,
         cases=CaseCounts(train=len(config.train), holdout=len(config.holdout)),
         holdout_looks=HoldoutLooks(
             before=len(config.holdout_looks_before),
@@ -344,24 +344,24 @@ def result_of(
         rejected=_rejected(state, decisions, earlier=len(began.get("memory", []))),
         edits=edit_results(new_attempts, has_proposal=has_revision),
         unreadable=texts_of("unreadable"),
-        people=_people(subject, config),
+        feedback=_feedback(subject, config),
         warnings=began.get("warnings", []),
         preflight=texts_of("preflight"),
         unverified=_unverified(state),
         open=[
             OpenFailure(
                 **failing(mode).model_dump(),
-                tried=_count_tried(mode, state.memory.attempts),
-                moved=any(
+                edit_count=_count_edits(mode, state.memory.attempts),
+                has_progress=any(
                     attempt.result not in {"screened-out", "guarded"}
                     for attempt in state.memory.lessons(mode.key)
                 ),
             )
             for mode in _remaining(state, has_revision=has_revision, has_found=bool(failures))
         ],
-        spared=[failing(mode) for mode in state.spared_modes],
+        not_needed=[failing(mode) for mode in state.spared_modes],
         flaky=[
-            FlakyCheck(**failing(mode).model_dump(), tried=_count_tried(mode, new_attempts))
+            FlakyCheck(**failing(mode).model_dump(), edit_count=_count_edits(mode, new_attempts))
             for mode in state.flaky
         ],
         questions=[
@@ -370,7 +370,7 @@ def result_of(
             )
             for mode, critique in state.questions
         ],
-        spent=_spent(state, replayed_calls),
+        usage=_usage(state, replayed_calls),
     )
 
 
@@ -387,9 +387,7 @@ def _rejected(
     for number, attempt in enumerate(state.memory.attempts):
         is_earlier = number < earlier
         if number in preventing if is_earlier else attempt.result != "accepted":
-            facts = asdict(attempt)
-            texts = {"added": facts.pop("added_text"), "removed": facts.pop("removed_text")}
-            rejected.append(RejectedEdit(**facts, **texts, earlier=is_earlier))
+            rejected.append(RejectedEdit(**asdict(attempt), earlier=is_earlier))
     return rejected
 
 
@@ -407,7 +405,7 @@ def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[Edi
     ]
 
 
-def _count_tried(mode: FailureMode, attempts: Iterable[Attempt]) -> int:
+def _count_edits(mode: FailureMode, attempts: Iterable[Attempt]) -> int:
     """The number of edits tried for a failure mode."""
     return sum(t.failure_mode == mode.key and t.result != "guarded" for t in attempts)
 
@@ -421,12 +419,12 @@ def _remaining(state: LoopState, *, has_revision: bool, has_found: bool) -> list
     return [mode for mode in modes if mode not in closed]
 
 
-def _spent(state: LoopState, replayed_calls: int) -> Spent:
+def _usage(state: LoopState, replayed_calls: int) -> RefinementUsage:
     untested = state.stopped_phase == "confirm" and state.look_number == 1
-    return Spent(
+    return RefinementUsage(
         calls=state.spending.total,
         calls_max=calls_max(state),
-        replayed=replayed_calls,
+        replays=replayed_calls,
         completions=state.spending.calls,
         judge_calls=state.spending.judge_calls,
         model_calls=state.spending.model_calls,
@@ -453,8 +451,8 @@ def change_of(state: LoopState, accepted: Accepted, before: PromptText) -> Chang
         strategy=accepted.edit.strategy,
         proposer=accepted.edit.proposer,
         rationale=accepted.edit.rationale,
-        added=added_text,
-        removed=removed_text,
+        added_text=added_text,
+        removed_text=removed_text,
         attempt=Attempt.from_edit(
             accepted.edit, before, accepted.text, accepted.mode.key, "accepted"
         ),
@@ -508,7 +506,7 @@ def goals_of(state: LoopState, *, with_revision: bool) -> GoalsDocument | None:
         {**was.goal.to_json(), "before": was.to_json(), "after": now and now.to_json()}
         for was, now in zip_longest(before, after)
     ]
-    return GoalsDocument(digest=goals_digest(state.config), reached=progress)
+    return GoalsDocument(digest=goals_digest(state.config), progress=progress)
 
 
 def criteria_of(state: LoopState, *, with_revision: bool) -> list[CriterionDocument]:
@@ -536,14 +534,14 @@ def criteria_of(state: LoopState, *, with_revision: bool) -> list[CriterionDocum
     ]
 
 
-def _people(subject: Subject, config: LoopConfig) -> FeedbackDocument | None:
+def _feedback(subject: Subject, config: LoopConfig) -> FeedbackDocument | None:
     """Human feedback in its own words, without labels."""
     if not config.feedback:
         return None
     evidence = [
         asdict(evidence) for evidence in subject.feedback.evidence if evidence.kind != "label"
     ]
-    return FeedbackDocument(feedback=config.feedback, said=evidence)
+    return FeedbackDocument(summary=config.feedback, remarks=evidence)
 
 
 def next_step(run: str, command: str, state: LoopState) -> str:
@@ -592,7 +590,7 @@ def _unverified(state: LoopState) -> Unverified | None:
                 p=edit.p,
                 before=edit.before,
                 after=edit.after,
-                added=edit.edit.added_text,
+                added_text=edit.edit.added_text,
             )
             for edit in state.accepted_edits
         ],
@@ -703,7 +701,7 @@ def headline(result: RefinementResult) -> str:
         return f"{name}: {title} ({stop.reason}: {text})"
     lines = f"{plural(revision.lines_added, 'line')} added, {revision.lines_removed} removed"
     version = f" as {revision.version}" if revision.version else ""
-    return f"{name}: a revision is proposed{version} ({lines}; {result.spent.calls} calls)"
+    return f"{name}: a revision is proposed{version} ({lines}; {result.usage.calls} calls)"
 
 
 def evidence_lines(result: RefinementResult) -> list[str]:
@@ -721,7 +719,7 @@ def evidence_lines(result: RefinementResult) -> list[str]:
     suite = result.suite
     if suite is not None:
         lines.append(f"every check, all cases: {failed(suite)}; the gate: {suite.decision}")
-    goals = result.goals.reached if result.goals is not None else ()
+    goals = result.goals.progress if result.goals is not None else ()
     progress = [(goal["name"], goal["after"] or goal["before"]) for goal in goals]
     return [*lines, *(f"goal {name}: {describe_goal(goal)}" for name, goal in progress)]
 
@@ -765,9 +763,9 @@ def _failed(count: CaseCount) -> str:
 
 
 def _words_of(edit: RejectedEdit | UnverifiedEdit) -> str:
-    removed = edit.removed if isinstance(edit, RejectedEdit) else ""
+    removed = edit.removed_text if isinstance(edit, RejectedEdit) else ""
     added_text, removed_text = (
-        code(cut(" ".join(text.split()), _CHARS)) for text in (edit.added, removed)
+        code(cut(" ".join(text.split()), _CHARS)) for text in (edit.added_text, removed)
     )
     if not added_text:
         return f" (without `{removed_text}`)" if removed_text else ""

@@ -11,11 +11,11 @@ from regauge.refine.attempts import Attempt  # noqa: TC001 - pydantic reads it
 from regauge.refine.loop._state import Stop  # noqa: TC001 - pydantic reads it
 
 
-class _Document(BaseModel):
+class _RefinementDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CaseCount(_Document):
+class CaseCount(_RefinementDocument):
     """Trials of several cases together; `cases` is the number of cases with trials."""
 
     passed: int
@@ -23,7 +23,7 @@ class CaseCount(_Document):
     cases: int
 
 
-class Compared(_Document):
+class Compared(_RefinementDocument):
     """The trials of the prompt before, and with the revision."""
 
     before: CaseCount
@@ -37,7 +37,7 @@ class Gain(Compared):
     interval: tuple[float, float]
 
 
-class FailingCheck(_Document):
+class FailingCheck(_RefinementDocument):
     """A failing check and its cases.
 
     Attributes:
@@ -56,18 +56,18 @@ class OpenFailure(FailingCheck):
     """A check that still fails.
 
     Attributes:
-        tried: Edits tried for it.
-        moved: Whether any of them did better in its first trials.
+        edit_count: Edits tried for it.
+        has_progress: Whether any of them did better in its first trials.
     """
 
-    tried: int
-    moved: bool
+    edit_count: int
+    has_progress: bool
 
 
 class FlakyCheck(FailingCheck):
-    """A check that fails now and then; `tried` counts the edits tried for it."""
+    """A check that fails now and then; `edit_count` is the number of edits tried for it."""
 
-    tried: int
+    edit_count: int
 
 
 class Question(FailingCheck):
@@ -77,7 +77,7 @@ class Question(FailingCheck):
     hypothesis: str
 
 
-class Selection(_Document):
+class Selection(_RefinementDocument):
     """The trials that selected an edit, which favour it."""
 
     before: Count
@@ -85,7 +85,7 @@ class Selection(_Document):
     p: float
 
 
-class Splits(_Document):
+class Splits(_RefinementDocument):
     """Trials of training and of held-out cases."""
 
     train: Compared
@@ -96,7 +96,7 @@ class Change(FailingCheck):
     """One accepted edit.
 
     Attributes:
-        added: The added lines; `removed` the removed ones.
+        added_text: The added lines; `removed_text` has the removed ones.
         attempt: The edit as later runs remember it.
         calls: Trials with the edit before it was accepted.
         fresh: Trials that did not select it.
@@ -107,8 +107,8 @@ class Change(FailingCheck):
     strategy: str
     proposer: str
     rationale: str
-    added: str
-    removed: str
+    added_text: str
+    removed_text: str
     attempt: Attempt
     calls: int
     chosen_by: Selection
@@ -117,7 +117,7 @@ class Change(FailingCheck):
     fresh_p: float
 
 
-class RevisionDocument(_Document):
+class RevisionDocument(_RefinementDocument):
     """The proposed file.
 
     Attributes:
@@ -143,14 +143,14 @@ class SuiteResult(Compared):
     text: str
 
 
-class GoalsDocument(_Document):
-    """The goals, each with its progress `before` and `after`."""
+class GoalsDocument(_RefinementDocument):
+    """The goals, each `before` and `after`."""
 
     digest: str
-    reached: list[dict[str, Any]]
+    progress: list[dict[str, Any]]
 
 
-class CriterionDocument(_Document):
+class CriterionDocument(_RefinementDocument):
     """The checks of a criterion together; `after` is None without a revision."""
 
     criterion: str
@@ -159,7 +159,7 @@ class CriterionDocument(_Document):
     after: CaseCount | None
 
 
-class RejectedEdit(_Document):
+class RejectedEdit(_RefinementDocument):
     """An edit that was not accepted.
 
     Attributes:
@@ -179,11 +179,11 @@ class RejectedEdit(_Document):
     strategy: str
     ops: str
     earlier: bool
-    added: str
-    removed: str
+    added_text: str
+    removed_text: str
 
 
-class EditResult(_Document):
+class EditResult(_RefinementDocument):
     """An edit that the run tried, with its last result."""
 
     strategy: str
@@ -192,7 +192,7 @@ class EditResult(_Document):
     result: str
 
 
-class UnverifiedEdit(_Document):
+class UnverifiedEdit(_RefinementDocument):
     """An edit that passed its own test, before the calls were used up."""
 
     check: str
@@ -200,31 +200,31 @@ class UnverifiedEdit(_Document):
     p: float
     before: Count
     after: Count
-    added: str
+    added_text: str
 
 
-class Unverified(_Document):
-    """What a run that was out of calls did not verify; `calls` would verify it."""
+class Unverified(_RefinementDocument):
+    """The rest of a run that was out of calls; `calls` would verify it."""
 
     calls: int
     edits: list[UnverifiedEdit]
 
 
-class FeedbackDocument(_Document):
+class FeedbackDocument(_RefinementDocument):
     """The notes and comments that proposers saw."""
 
-    feedback: str
-    said: list[dict[str, Any]]
+    summary: str
+    remarks: list[dict[str, Any]]
 
 
-class CaseCounts(_Document):
+class CaseCounts(_RefinementDocument):
     """The number of training and of held-out cases."""
 
     train: int
     holdout: int
 
 
-class HoldoutLooks(_Document):
+class HoldoutLooks(_RefinementDocument):
     """Decisions on the held-out cases, over all runs; after `max` none may follow."""
 
     before: int
@@ -232,11 +232,11 @@ class HoldoutLooks(_Document):
     max: int
 
 
-class Spent(_Document):
+class RefinementUsage(_RefinementDocument):
     """The calls and the cost of a run.
 
     Attributes:
-        calls: All calls; `replayed` of them were recorded, and `calls_max` was the limit.
+        calls: All calls; `replays` of them were recorded, and `calls_max` was the limit.
         completions: Calls of the prompt's model, `judge_calls` of LLM judges, `model_calls` of the
             refiner model.
         tested: Edits with a test of their own.
@@ -244,7 +244,7 @@ class Spent(_Document):
 
     calls: int
     calls_max: int
-    replayed: int
+    replays: int
     completions: int
     judge_calls: int
     model_calls: int
@@ -253,18 +253,18 @@ class Spent(_Document):
     tested: int
 
 
-class RefinementResult(_Document):
+class RefinementResult(_RefinementDocument):
     """A run that has stopped.
 
     Attributes:
         next: The next command, or what else to do; empty for nothing.
-        found: The failures that the run found, in words; empty without measurements.
+        diagnosis: The failures that the run found, in words; empty without measurements.
         variance: How often results repeat, `before` and `after`.
         rejected: The edits that were not accepted, also of earlier runs.
         edits: All edits that the run tried.
         unreadable: Responses of the refiner model without an edit.
         open: The checks that still fail.
-        spared: Checks left alone, as no goal needs more.
+        not_needed: Checks left alone, as no goal needs more.
     """
 
     schema_version: int
@@ -276,7 +276,7 @@ class RefinementResult(_Document):
     simulated: bool
     stop: Stop
     next: str
-    found: str
+    diagnosis: str
     cases: CaseCounts
     holdout_looks: HoldoutLooks
     changes: list[Change]
@@ -288,12 +288,12 @@ class RefinementResult(_Document):
     rejected: list[RejectedEdit]
     edits: list[EditResult]
     unreadable: list[str]
-    people: FeedbackDocument | None
+    feedback: FeedbackDocument | None
     warnings: list[str]
     preflight: list[str]
     unverified: Unverified | None
     open: list[OpenFailure]
-    spared: list[FailingCheck]
+    not_needed: list[FailingCheck]
     flaky: list[FlakyCheck]
     questions: list[Question]
-    spent: Spent
+    usage: RefinementUsage

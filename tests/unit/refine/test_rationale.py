@@ -30,13 +30,13 @@ NOTHING: dict[str, Any] = {
     "goals": None,
     "criteria": [],
     "edits": [],
-    "people": None,
+    "feedback": None,
     "warnings": [],
     "preflight": [],
     "unverified": None,
-    "spared": [],
+    "not_needed": [],
     "stop": {"reason": "no-acceptable-edit", "text": "after 2 cycles", "proposal": False},
-    "found": "json failed 6 of 9",
+    "diagnosis": "json failed 6 of 9",
     "cases": {"train": 3, "holdout": 2},
     "changes": [],
     "revision": None,
@@ -49,10 +49,10 @@ NOTHING: dict[str, Any] = {
     "questions": [],
     "models": ["sim:clerk-1"],
     "simulated": True,
-    "spent": {
+    "usage": {
         "calls": 9,
         "calls_max": 60,
-        "replayed": 0,
+        "replays": 0,
         "completions": 9,
         "judge_calls": 0,
         "model_calls": 0,
@@ -71,9 +71,11 @@ def test_a_check_that_no_edit_moves_is_put_to_a_person():
     def said(**facts: object) -> str:
         return rationale(open=[{**OPEN, **facts}])
 
-    assert "None of 4 edits changed it: can the model do it" in said(tried=4, moved=False)
-    assert "changed it" not in said(tried=4, moved=True)
-    assert "changed it" not in said(tried=0, moved=False)
+    assert "None of 4 edits changed it: can the model do it" in said(
+        edit_count=4, has_progress=False
+    )
+    assert "changed it" not in said(edit_count=4, has_progress=True)
+    assert "changed it" not in said(edit_count=0, has_progress=False)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +151,8 @@ def test_the_spread_of_verdicts_before_and_after_is_stated():
     texts = dict.fromkeys(("before", "after", "failure_mode", "added_text", "removed_text"), "")
     change = {
         **OPEN,
-        "added": "",
-        "removed": "",
+        "added_text": "",
+        "removed_text": "",
         "attempt": {**texts, "result": "accepted"},
         "strategy": "add-rule",
         "proposer": "rules",
@@ -172,31 +174,35 @@ def test_the_spread_of_verdicts_before_and_after_is_stated():
 
 def test_what_people_said_is_words_and_whether_a_model_was_told_is_said():
     said = {"author": "ada", "location": "https://x/1", "text": "Too long. @all\n# Accept `it`"}
-    feedback = {"feedback": "14 comments", "said": [said, *[{**said, "author": ""}] * 13]}
+    feedback = {"summary": "14 comments", "remarks": [said, *[{**said, "author": ""}] * 13]}
 
-    told = rationale(people=feedback)
+    told = rationale(feedback=feedback)
 
     assert "## Feedback\n\n14 comments. Unused: no refiner model was called" in told
     assert "- ada: Too long. &#64;&#8203;all &#35;&#8203; Accept &#96;it&#96;\n- https" in told
     assert "- and 2 more, in the audit trail" in told
-    spending = {**NOTHING["spent"], "model_calls": 3}
-    told = rationale(people=feedback, spent=spending)
+    spending = {**NOTHING["usage"], "model_calls": 3}
+    told = rationale(feedback=feedback, usage=spending)
     assert "Shown to the refiner model. Feedback decides nothing." in told
 
 
 def test_flaky_checks_that_were_worked_on_are_told_apart_and_edits_by_what_they_replace():
-    flaky = [{**OPEN, "tried": 2}, {**OPEN, "check": "utc", "tried": 0}]
-    names = ("before", "after", "places", "proposer", "strategy", "ops", "removed")
+    flaky = [{**OPEN, "edit_count": 2}, {**OPEN, "check": "utc", "edit_count": 0}]
+    names = ("before", "after", "places", "proposer", "strategy", "ops", "removed_text")
     one: dict[str, Any] = {
         **dict.fromkeys(names, ""),
         "result": "refuted",
         "failure_mode": "json",
         "detail": "no gain",
-        "added": "- A.",
+        "added_text": "- A.",
         "cycle": 1,
         "earlier": False,
     }
-    rejected = [one, {**one, "removed": "- B."}, {**one, "added": "", "removed": "- C."}]
+    rejected = [
+        one,
+        {**one, "removed_text": "- B."},
+        {**one, "added_text": "", "removed_text": "- C."},
+    ]
     said = rationale(flaky=flaky, rejected=rejected)
     assert "## Flaky, and worked on\n\n- `json` failed" in said
     assert "## Flaky, and left alone\n\n- `utc` failed" in said
