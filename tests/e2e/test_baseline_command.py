@@ -66,7 +66,7 @@ triage: 4 cases with 4 trials each from 1 session, not complete yet: 2 more sess
     forced = live.command("baseline", "update", "--new-session", "--trials", "8", "--json")
     assert endpoint.total == 48
     (done,) = json.loads(forced.stdout)["done"]
-    assert (done["drawn"], done["sessions"], done["complete"]) == (32, 2, False)
+    assert (done["trials"], done["sessions"], done["complete"]) == (32, 2, False)
 
     (stored_baseline,) = baseline(live)["baselines"]
     cases = {

@@ -322,7 +322,7 @@ class EvalUpdate:
             "prompt_digest": key.prompt,
             "model": key.model,
             "dataset": key.dataset,
-            "drawn": self._trial_count,
+            "trials": self._trial_count,
             "unmeasured": sum(trials.unmeasured.total() for trials in self._all_trials()),
             "complete": not self.missing_text,
             "waits_h": self.top_up.waits_h,
@@ -419,7 +419,7 @@ def _drift(drift: Drift) -> dict[str, Any]:
         "bound": suite and suite.bound,
         "scores": dict(suite.scores) if suite is not None else {},
         "changes": [_change(change) for change in drift.changes],
-        "served": drift.new_models,
+        "new_models": drift.new_models,
     }
 
 
