@@ -334,7 +334,7 @@ def is_partial(project: Project, path: Path | None) -> bool:
     evals = project.root / "evals"
     if path is None:
         return False
-    return not evals.is_relative_to(path.resolve()) if evals.exists() else path.is_file()
+    return not evals.resolve().is_relative_to(path.resolve()) if evals.exists() else path.is_file()
 
 
 def option_words(options: Mapping[str, object]) -> list[str]:
