@@ -78,6 +78,19 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length]}..."
 
 
+def percent(share: float, *, digits: int = 1) -> str:
+    """A share from 0 to 1 as a percentage; 100 % and 0 % only if exact.
+
+    >>> percent(1), percent(0.987), percent(0.9999), percent(0.9999, digits=0), percent(0.0001)
+    ('100 %', '98.7 %', '99.9 %', '99 %', '0.1 %')
+    """
+    step = 10**-digits
+    value = round(100 * share, digits)
+    if 0 < share < 1:
+        value = min(max(value, step), 100 - step)
+    return f"{value:g} %"
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """A question with the closest name; empty if no name is close.
 

@@ -127,7 +127,8 @@ class GuardedOutput:
         self._before = sys.stdout, sys.stderr
         self._guards: list[_Guard] = []
         self._active = active
-        self._streams = self._guard(sys.stdout, None), self._guard(sys.stderr, redact_errors)
+        output, self._errors = self._guard(sys.stdout, None), self._guard(sys.stderr, redact_errors)
+        self._streams = output, self._errors
         sys.stdout, sys.stderr = self._streams
 
     def activate(self) -> None:
@@ -138,15 +139,15 @@ class GuardedOutput:
     @contextmanager
     def errors_pass(self) -> Generator[None]:
         """Leave standard error as it is within the block."""
-        errors = self._guards[-1:]
-        before = [guard.active for guard in errors]
-        for guard in errors:
-            guard.active = False
+        guard = getattr(self._errors, "buffer", None)
+        if not isinstance(guard, _Guard):
+            yield
+            return
+        before, guard.active = guard.active, False
         try:
             yield
         finally:
-            for guard, active in zip(errors, before, strict=True):
-                guard.active = active
+            guard.active = before
 
     @contextmanager
     def flushed(self) -> Generator[None]:

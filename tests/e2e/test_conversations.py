@@ -297,7 +297,7 @@ def test_trials_and_budgets_count_conversations_and_calls(shop: EvalProject):
     result = shop.run("--trials=2")
     result.assert_outcomes(passed=1)
     assert len(Shop.asked) == 5
-    assert "all k trials pass: pass^1 100%, pass^2 100%" in result.stdout.str()
+    assert "all k trials pass: pass^1 100 %, pass^2 100 %" in result.stdout.str()
     missing = shop.run("--trials=3", "--record=none")
     assert "1 unmeasured" in missing.stdout.str()
     assert "1 completion of local:clerk" in missing.stdout.str()

@@ -534,6 +534,7 @@ def test_what_an_import_leaves_out_or_changes_is_in_its_report(
     ("assertion", "why"),
     [
         ({"type": "surprise"}, "promptfoo documents no such type"),
+        ({"type": "perplexity-score", "threshold": 0.5}, "use perplexity with a limit"),
         ({"type": "regex", "value": "(unclosed"}, "its pattern is none of Python: "),
         ({"type": "is-json", "value": "a: [1"}, "its schema is neither JSON nor YAML"),
         ({"type": "llm-rubric", "value": " "}, "it has no value"),

@@ -126,14 +126,14 @@ def command(
     fix = "leave one of them out"
     if comment:
         of_files = {"--format": form, "--against": against, "--output": output != STDOUT}
-        refuse_options(of_files, "is for files", fix=fix)
+        refuse_options({**of_files, "--otel": otel}, "does not go with --comment", fix=fix)
         _comment(run, number, repo, marker or "gate", dry_run=dry_run, as_json=as_json)
         return
     of_comments = {"--pr": number, "--repo": repo, "--marker": marker, "--dry-run": dry_run}
     refuse_options(of_comments, "needs --comment", fix=fix)
     if otel:
-        if output != STDOUT:
-            raise UsageError("--otel writes no file", fix="leave out --output")
+        of_files = {"--output": output != STDOUT, "--format": form, "--against": against}
+        refuse_options({**of_files, "--json": as_json}, "does not go with --otel", fix=fix)
         count, endpoint = export_run(find_run(Project.find(), run))
         echo(f"sent {plural(count, 'event')} to {endpoint}")
         return

@@ -107,6 +107,10 @@ def _is_here(host: str) -> bool:
         return False
 
 
+# Dask raises a TypeError where `tls://` has no certificates.
+_CONNECTION_ERRORS = OSError, TypeError, ValueError, RuntimeError, Warning
+
+
 @dataclass(slots=True, eq=False)
 class _Worker:
     """The driver's view of a worker.
@@ -233,8 +237,7 @@ class Cluster:
             except UsageError as error:
                 self._failure = ProviderError(f"{self}: {error}", kind="cluster")
                 raise self._failure from error
-            # Dask raises a TypeError where `tls://` has no certificates.
-            except (OSError, TimeoutError, TypeError, ValueError, RuntimeError, Warning) as error:
+            except _CONNECTION_ERRORS as error:
                 self._failure = self._scheduler_error(error)
                 raise self._failure from error
 
@@ -354,7 +357,7 @@ class Cluster:
                 for address, worker in self._workers.items():
                     worker.paused = address not in running
                 self._resize()
-            except (OSError, TimeoutError, UsageError, Warning):
+            except (UsageError, *_CONNECTION_ERRORS):
                 await self._disconnect()
             await asyncio.sleep(_POLL_S)
 

@@ -14,7 +14,6 @@ from regauge.datasets._dataset import (
     SHARDS_MAX as SHARDS_MAX,
     Dataset as Dataset,
     Shard as Shard,
-    ShardBy as ShardBy,
     assign_by_time as assign_by_time,
     case_ids as case_ids,
     dataset_files as dataset_files,
@@ -26,8 +25,6 @@ from regauge.datasets._dataset import (
 from regauge.datasets._formats import read_jsonl as read_jsonl
 from regauge.datasets._script import (
     Script as Script,
-    ToolResults as ToolResults,
     Turn as Turn,
     error_content as error_content,
-    result_content as result_content,
 )

@@ -10,7 +10,6 @@ from regauge.github._api import (
     repo_of_remote as repo_of_remote,
 )
 from regauge.github._github import (
-    BODY_CHARS_MAX as BODY_CHARS_MAX,
     GitHub as GitHub,
     Mark as Mark,
     Posted as Posted,

@@ -6,10 +6,11 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from regauge.errors import GitHubError, UsageError
 from regauge.github._api import Api, GitHubAccess, Purpose
+from regauge.strict_json import list_of, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +59,7 @@ def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
     except (OSError, ValueError, RecursionError) as error:
         fix = "name the pull request with --pr NUMBER"
         raise UsageError(f"GITHUB_EVENT_PATH: {path} cannot be read: {error}", fix=fix) from error
-    return _event(_table(document))
+    return _event(mapping_of(document))
 
 
 def pull_request_number(event: PullRequestEvent) -> int:
@@ -74,36 +75,33 @@ def pull_request_number(event: PullRequestEvent) -> int:
 
 
 def _event(document: Mapping[str, Any]) -> PullRequestEvent:
-    pull, issue = _table(document.get("pull_request")), _table(document.get("issue"))
-    base, head = _table(pull.get("base")), _table(pull.get("head"))
+    pull, issue = mapping_of(document.get("pull_request")), mapping_of(document.get("issue"))
+    base, head = mapping_of(pull.get("base")), mapping_of(pull.get("head"))
     if pull:
         return PullRequestEvent(
             number=_number(pull),
             base_ref=_text(base, "ref"),
             base_sha=_text(base, "sha"),
-            head_repo=_text(_table(head.get("repo")), "full_name"),
+            head_repo=_text(mapping_of(head.get("repo")), "full_name"),
             head_sha=_text(head, "sha"),
         )
     if issue.get("pull_request"):
         return PullRequestEvent(number=_number(issue))
-    run = _table(document.get("workflow_run"))
-    pull_list = run.get("pull_requests")
+    run = mapping_of(document.get("workflow_run"))
     pulls = [
         pull
-        for pull in map(
-            _table, cast("list[object]", pull_list) if isinstance(pull_list, list) else []
-        )
+        for pull in map(mapping_of, list_of(run.get("pull_requests")))
         if _number(pull) is not None and _is_of_run(pull, run)
     ]
     # A branch may be the head of several pull requests; the commit distinguishes them.
-    only = pulls[0] if len(pulls) == 1 else {}
-    base, head = _table(only.get("base")), _table(run.get("head_repository"))
+    only = mapping_of(pulls[0] if len(pulls) == 1 else None)
+    base, head = mapping_of(only.get("base")), mapping_of(run.get("head_repository"))
     return PullRequestEvent(
         number=_number(only),
         base_ref=_text(base, "ref"),
         base_sha=_text(base, "sha"),
         head_repo=_text(head, "full_name"),
-        head_owner=_text(_table(head.get("owner")), "login"),
+        head_owner=_text(mapping_of(head.get("owner")), "login"),
         head_branch=_text(run, "head_branch"),
         head_sha=_text(run, "head_sha"),
         conclusion=_text(run, "conclusion"),
@@ -114,10 +112,10 @@ def _event(document: Mapping[str, Any]) -> PullRequestEvent:
 
 def _is_of_run(pull: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
     """Return whether a pull request's base is the repository of the run."""
-    base, head = _table(pull.get("base")), _table(pull.get("head"))
+    base, head = mapping_of(pull.get("base")), mapping_of(pull.get("head"))
     pairs = (
-        (_table(base.get("repo")).get("id"), _table(run.get("repository")).get("id")),
-        (_table(head.get("repo")).get("id"), _table(run.get("head_repository")).get("id")),
+        (mapping_of(base.get("repo")).get("id"), mapping_of(run.get("repository")).get("id")),
+        (mapping_of(head.get("repo")).get("id"), mapping_of(run.get("head_repository")).get("id")),
         (head.get("ref"), run.get("head_branch")),
         (head.get("sha"), run.get("head_sha")),
     )
@@ -127,10 +125,6 @@ def _is_of_run(pull: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
 def _text(table: Mapping[str, Any], key: str) -> str:
     value = table.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _table(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _number(table: Mapping[str, Any]) -> int | None:
@@ -439,7 +433,7 @@ class GitHub(Api):
             if error.kind in {"permission", "not-found"}:
                 return None
             raise
-        return _text(_table(user), "login") or None
+        return _text(mapping_of(user), "login") or None
 
     def open_pull_request(self, *, head: str, base: str, title: str, body: str) -> Posted:
         """Open a pull request, or update the text of the open one of these branches.
@@ -596,7 +590,7 @@ class GitHub(Api):
 
 def _is_from(side: dict[str, Any], repo: str) -> bool:
     """Return whether one side of a pull request is in a repository; True if either is unknown."""
-    name = _text(_table(side.get("repo")), "full_name")
+    name = _text(mapping_of(side.get("repo")), "full_name")
     return not repo or not name or name.lower() == repo.lower()
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from regauge.judges._rule import Check
 
 
-_CODES: Final = ("false", "low_score", "threw", "no_result")
 # Larger limits let one assertion slow the run and fill the run record.
 _REASON_MAX: Final = 2_000
 _COMPONENTS_MAX: Final = 50

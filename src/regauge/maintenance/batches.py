@@ -68,7 +68,6 @@ _UNKNOWN: Final = ("result of an unknown call", "left", "results of unknown call
 # Such as after an edit of the prompt.
 _UNUSED: Final = ("result of a call that is not made now", "left", "results of calls not made now")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{43}-\d{1,15}")
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = r"^\d{8}T\d{6}Z-[0-9a-f]{6}-\d{1,6}$"
 
 

@@ -84,7 +84,6 @@ from regauge.mutate._suggest import (
     suggest as suggest,
 )
 from regauge.mutate._types import (
-    Bench as Bench,
     Case as Case,
     Classification as Classification,
     JudgedTrial as JudgedTrial,

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         MessageSection as MessageSection,
         Replaceable as Replaceable,
         SectionError as SectionError,
-        begins_section as begins_section,
         replaceable_errors as replaceable_errors,
         section_below as section_below,
     )
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
         tool_calls_of as tool_calls_of,
     )
     from regauge.prompts._types import (
-        ATTACHMENT_KINDS as ATTACHMENT_KINDS,
         Acknowledgement as Acknowledgement,
         Attachment as Attachment,
         ChangelogEntry as ChangelogEntry,

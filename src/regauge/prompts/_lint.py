@@ -22,7 +22,7 @@ from regauge.prompts._replaceable import replaceable_errors
 from regauge.prompts._repository import Repository
 from regauge.prompts._versions import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.statements import guess_language, is_negated, normalise, parse
-from regauge.strict_json import read_json
+from regauge.strict_json import mapping_of, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -236,7 +236,7 @@ def _truncated_entries(tree: Tree) -> Iterator[ContentError]:
 
 
 def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[ContentError]:
-    properties = _object(schema.get("properties"))
+    properties = mapping_of(schema.get("properties"))
     if not properties:
         return
     text = tree.text
@@ -254,7 +254,9 @@ def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[Conten
     for match, value in examples:
         for key, example_value in value.items():
             position = match.start() + match[0].index(f'"{key}"') + 1
-            allowed: list[Any] | None = _object(properties.get(renamed.get(key, key))).get("enum")
+            allowed: list[Any] | None = mapping_of(properties.get(renamed.get(key, key))).get(
+                "enum"
+            )
             if key not in properties:
                 yield _wrong_key(position, key, renamed)
             elif allowed is not None and example_value not in allowed:
@@ -303,18 +305,14 @@ def _swapped_inputs(tree: Tree, slots: frozenset[str]) -> Iterator[ContentError]
             )  # fmt: skip
 
 
-def _schema(response_format: Mapping[str, JSON] | None) -> dict[str, Any]:
-    wrapped = _object((response_format or {}).get("json_schema"))
-    return _object(wrapped.get("schema"))
+def _schema(response_format: Mapping[str, JSON] | None) -> Mapping[str, Any]:
+    wrapped = mapping_of((response_format or {}).get("json_schema"))
+    return mapping_of(wrapped.get("schema"))
 
 
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _value(text: str) -> dict[str, Any]:
+def _value(text: str) -> Mapping[str, Any]:
     try:
-        return _object(read_json(text))
+        return mapping_of(read_json(text))
     except ValueError:
         return {}
 
@@ -401,7 +399,7 @@ def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Diagnostic]:
             line = prompt.lines.get(f"tools.{function['name']}")
             message = f"the parameters of tool {function['name']!r} are no JSON schema: {problem}"
             yield Diagnostic(path=prompt.path, line=line, message=message)
-    wrapped = _object((prompt.response_format or {}).get("json_schema"))
+    wrapped = mapping_of((prompt.response_format or {}).get("json_schema"))
     problem = _schema_error(wrapped["schema"]) if wrapped else ""
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))

@@ -19,7 +19,6 @@ from regauge.providers._cost import (
 from regauge.providers._failure import AttemptError as AttemptError
 from regauge.providers._rate import (
     AdaptiveLimit as AdaptiveLimit,
-    Permit as Permit,
     Window as Window,
     window_for as window_for,
 )

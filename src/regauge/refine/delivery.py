@@ -560,13 +560,13 @@ def next_step(run: str, command: str, state: LoopState) -> str:
         return f"regauge refine resume {run}{calls}"
     by_model = f"{command} --proposers {','.join((*config.proposers, 'model'))}"
     has_no_model = not config.critics and not config.removals
-    correction = re.search(r"\n  fix: (correct judge .+)", stop.text)
+    _, _, correction = stop.text.partition("\n  fix: ")
     steps: dict[str, str] = {
-        "unmeasured": f"{correction[1]}, then: {command}" if correction else command,
+        "unmeasured": f"{correction}, then: {command}" if correction else command,
         "candidates": command,
         "cycles": f"{command} --max-cycles {2 * limits.cycles}",
         "model-calls": f"{command} --budget-refiner-calls {2 * max(1, limits.model_calls)}",
-        "unreadable": f"{command} --refiner-model PROVIDER:MODEL" * ("fix:" not in stop.text),
+        "unreadable": f"{command} --refiner-model PROVIDER:MODEL" * (not correction),
         "underpowered": "add golden cases that exercise the check, or make it steadier",
         "holdout-looks": "reshuffle the split with a new `split_salt` in [tool.regauge], or hold"
         " others out with `split: holdout`",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.recordings import check_file_sizes
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
-from regauge.wording import first_of, plural, printable, table_lines
+from regauge.wording import first_of, percent, plural, printable, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -280,7 +280,7 @@ def rates_of_k(suite: SuiteSummary) -> str:
 
     def format_rates(mark: str, rates: Sequence[float]) -> str:
         ks = sorted({*range(1, min(len(rates), _K_SHOWN) + 1), len(rates)})
-        return ", ".join(f"pass{mark}{k} {rates[k - 1]:.0%}" for k in ks)
+        return ", ".join(f"pass{mark}{k} {percent(rates[k - 1], digits=0)}" for k in ks)
 
     if not suite.all_of_k:
         return ""

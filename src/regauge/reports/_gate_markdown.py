@@ -20,7 +20,7 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._markdown import inline_code, shown_name, shown_text, suggestion_blocks
-from regauge.wording import plural, printable
+from regauge.wording import percent, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +90,7 @@ def pass_rates(document: DecisionDocument, prompt: PromptDocument) -> str:
 
 
 def _percent(rate: float) -> str:
-    return f"{100 * rate:.0f} %"
+    return percent(rate, digits=0)
 
 
 def _step(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
 import yaml
@@ -20,9 +20,10 @@ from regauge.errors import GitError, UsageError
 from regauge.git import run_git, work_tree
 from regauge.regular_file import read_regular
 from regauge.scaffold._files import NewFile, template
+from regauge.strict_json import list_of, mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
 
@@ -114,23 +115,23 @@ def _candidates(root: Path) -> Iterator[Install]:
         if _pins(line, root, root):
             script = f"python -m pip install {shlex.quote(line)}"
             yield Install(script=script, source="pyproject.toml")
-    if _table(project.get("project")).get("name") == "regauge":
+    if mapping_of(project.get("project")).get("name") == "regauge":
         yield Install(script="python -m pip install .", source="pyproject.toml")
     yield from _find_installed(root)
 
 
-def _locked_entries(path: Path) -> list[dict[str, Any]]:
+def _locked_entries(path: Path) -> list[Mapping[str, Any]]:
     """The entries of regauge in a lock of any tool."""
     if path.name == "Pipfile.lock":
         document = _read(path, json.loads)
-        groups = [_table(document.get(name)) for name in ("default", "develop")]
-        return [_table(group["regauge"]) for group in groups if "regauge" in group]
+        groups = [mapping_of(document.get(name)) for name in ("default", "develop")]
+        return [mapping_of(group["regauge"]) for group in groups if "regauge" in group]
     document = _read(path)
-    packages = [*_list(document.get("package")), *_list(document.get("packages"))]
-    return [table for table in map(_table, packages) if table.get("name") == "regauge"]
+    packages = [*list_of(document.get("package")), *list_of(document.get("packages"))]
+    return [table for table in map(mapping_of, packages) if table.get("name") == "regauge"]
 
 
-def _is_pinned(package: dict[str, Any], root: Path) -> bool:
+def _is_pinned(package: Mapping[str, Any], root: Path) -> bool:
     """Return whether an entry of a lock names hashes, a commit or a path inside the project."""
     text = json.dumps(package, default=str)
     if re.search(r"sha256[:\"= ]+[0-9a-f]{64}", text):
@@ -138,9 +139,9 @@ def _is_pinned(package: dict[str, Any], root: Path) -> bool:
     words = re.findall(r'"([^"]*)"', text)
     if "git" in text and any(_COMMIT.search(word) for word in words):
         return True
-    source = _table(package.get("source"))
+    source = mapping_of(package.get("source"))
     places = [source.get(key) for key in ("directory", "editable", "path", "virtual", "url")]
-    places += [package.get("path"), _table(package.get("directory")).get("path")]
+    places += [package.get("path"), mapping_of(package.get("directory")).get("path")]
     return any(isinstance(place, str) and _inside(root / place, root) for place in places)
 
 
@@ -177,17 +178,17 @@ def _inside(path: Path, root: Path) -> bool:
         return False
     if path.is_file():
         return bool(_WHEEL.fullmatch(path.name))
-    return _table(_read(path / "pyproject.toml").get("project")).get("name") == "regauge"
+    return mapping_of(_read(path / "pyproject.toml").get("project")).get("name") == "regauge"
 
 
-def _dependencies(project: dict[str, Any]) -> Iterator[str]:
-    table = _table(project.get("project"))
+def _dependencies(project: Mapping[str, Any]) -> Iterator[str]:
+    table = mapping_of(project.get("project"))
     groups: Iterable[object] = (
         table.get("dependencies"),
-        *_table(table.get("optional-dependencies")).values(),
-        *_table(project.get("dependency-groups")).values(),
+        *mapping_of(table.get("optional-dependencies")).values(),
+        *mapping_of(project.get("dependency-groups")).values(),
     )
-    for line in chain.from_iterable(map(_list, groups)):
+    for line in chain.from_iterable(map(list_of, groups)):
         if isinstance(line, str):
             yield line.strip()
 
@@ -196,12 +197,12 @@ def _find_installed(root: Path) -> Iterator[Install]:
     """The source of the running regauge, as its installer noted it in `direct_url.json`."""
     try:
         text = distribution("regauge").read_text("direct_url.json")
-        document = _table(json.loads(text or "{}"))
+        document = mapping_of(json.loads(text or "{}"))
     except (PackageNotFoundError, ValueError):
         return
     url, source = str(document.get("url") or ""), "the installed regauge"
-    commit = _table(document.get("vcs_info")).get("commit_id")
-    hashed = _table(_table(document.get("archive_info")).get("hashes")).get("sha256")
+    commit = mapping_of(document.get("vcs_info")).get("commit_id")
+    hashed = mapping_of(mapping_of(document.get("archive_info")).get("hashes")).get("sha256")
     line = ""
     if isinstance(commit, str) and _COMMIT.fullmatch(commit):
         line = f"regauge @ git+{url}@{commit}"
@@ -225,20 +226,12 @@ def _has_secret(url: str) -> bool:
     return bool(user) and user != "git"
 
 
-def _read(path: Path, parse: Callable[[str], object] = tomllib.loads) -> dict[str, Any]:
+def _read(path: Path, parse: Callable[[str], object] = tomllib.loads) -> Mapping[str, Any]:
     """The document of a file; empty if it cannot be read."""
     try:
-        return _table(parse(read_regular(path).decode("utf-8")))
+        return mapping_of(parse(read_regular(path).decode("utf-8")))
     except (OSError, ValueError, RecursionError):
         return {}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _table(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 WORKFLOWS = ("evals", "comment", "baseline", "refine")

@@ -15,7 +15,6 @@ from regauge.statements._edit import (
     compare as compare,
     delete as delete,
     insert as insert,
-    label_of as label_of,
     labelled as labelled,
     merge as merge,
     move as move,

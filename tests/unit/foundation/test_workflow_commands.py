@@ -93,6 +93,16 @@ def test_commands_are_escaped_from_the_moment_it_is_asked_for(monkeypatch: pytes
     assert streams.text(1) == ":\\u003ac\n::d\n:\\u003af\n"
 
 
+def test_output_stays_escaped_where_errors_have_no_descriptor(monkeypatch: pytest.MonkeyPatch):
+    streams = Streams(monkeypatch)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    output = GuardedOutput(active=True)
+    with output.errors_pass():
+        say("::a", sys.stdout)
+    output.restore()
+    assert streams.text() == ":\\u003aa\n"
+
+
 def test_secrets_are_removed_from_errors_alone(monkeypatch: pytest.MonkeyPatch):
     streams = Streams(monkeypatch)
     output = GuardedOutput(active=False, redact_errors=lambda text: text.replace("größe", "***"))

@@ -663,7 +663,7 @@ _MODEL_JUDGES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]
 
 def is_kind(name: str) -> bool:
     """Return whether a cell `__expected` names a type; any other text is an expected output."""
-    kinds = {*_RULES, *_MODEL_JUDGES, *_CRITERIA, "javascript", "python", "perplexity-score"}
+    kinds = {*_RULES, *_MODEL_JUDGES, *_CRITERIA, "javascript", "python"}
     return name in kinds or name in LEXICON.entry("reasons")
 
 

@@ -49,7 +49,6 @@ _TOOL_KEYS: Final = ("tool_calls", "tool_call_id")
 _CHAT: Final = re.compile(r"\s*(?:\[|\{\s*\"messages\"|- role:)")
 _MARK_SHOWN: Final = 60
 _TITLE_MAX: Final = 400
-_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

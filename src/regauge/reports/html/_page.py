@@ -22,7 +22,7 @@ from regauge.reports._gate_console import output_diff
 from regauge.reports._runs import read_rows
 from regauge.reports.html._overview import cases_by_prompt, failures_of, model_sides, overview_of
 from regauge.reports.html._source import read_golden
-from regauge.wording import printable
+from regauge.wording import percent, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,7 +144,7 @@ def render_page(
         "money": money,
         "duration": duration,
         "quantity": quantity,
-        "percent": _percent,
+        "percent": percent,
         "slug": _slug,
         "when": _format_time,
         "shell": shlex.quote,
@@ -227,16 +227,6 @@ def _finalize(value: object) -> object:
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return printable(value)
     return value
-
-
-def _percent(rate: float) -> str:
-    """A share as a percentage, 100 % only if exact.
-
-    >>> _percent(1), _percent(0.987), _percent(0.9999)
-    ('100 %', '98.7 %', '99.9 %')
-    """
-    percent = min(round(rate * 100, 1), 99.9) if rate < 1 else 100.0
-    return f"{percent:g} %"
 
 
 def _slug(name: str) -> str:
