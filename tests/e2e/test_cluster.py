@@ -262,8 +262,9 @@ def test_a_scheduler_that_is_killed_leaves_cases_unmeasured_and_the_same_command
     out, _ = run.communicate(timeout=120)
     assert run.returncode == 1, out
     assert " unmeasured in " in out
-    # A call under way is lost; one that waits does not reach the scheduler until its deadline.
-    causes = "(lost this call on worker|cannot be reached any more)"
+    # A call under way is lost; one that waits reaches neither scheduler nor worker until its
+    # deadline.
+    causes = "(lost this call on worker|cannot be reached any more|has no worker any more)"
     assert re.search(f"the cluster {dask.address} {causes}", out)
     assert "the same command continues" in out
     assert "Traceback" not in out
