@@ -112,53 +112,64 @@ class PytestEnd:
             return replace(self._end, unwritten=self.writer.unwritten).to_text()
         self._trouble += self._end.trouble
         self.writer.gather(self._end.unwritten)
-        # A command that collects runs no item.
-        if not interrupted and commanded_key not in self.config.stash:
-            self._unmeasured = [*self._describe_unmeasured(all_had_turns=_is_quiet(session))]
-            if self._unmeasured:
-                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-        decision = self.gate.document if self.gate is not None else None
-        if self.gate is not None and self.gate.exit_status and _is_quiet(session):
-            session.exitstatus = self.gate.exit_status
-        shard = self.evals.options.shard
-        if shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            session.exitstatus = pytest.ExitCode.OK  # no case is of this shard
+        self._set_exit_status(session, interrupted=interrupted)
+        has_decision = self.gate is not None and self.gate.document is not None
         # A shard without cases is recorded, too.
-        recorded = shard is not None and not interrupted and bool(self._end.parts)
-        if self.writer.empty and decision is None and not recorded:
-            # Interrupted workers report no plan. Errors of collection interrupt a run, too.
-            has_plan = self._end.selected_cases > 0 or not (
-                self._end.collected_cases or self._end.omissions
-            )
-            self._nothing_judged = (
-                interrupted and has_plan and self.gate is None and not session.testsfailed
-            )
-            with suppress(OSError):
-                self.writer.directory.rmdir()  # workers make it before their first row
-            self._judge_troubles(session)
+        has_shard = self.evals.options.shard is not None and not interrupted
+        if self.writer.empty and not has_decision and not (has_shard and self._end.parts):
+            self._discard_record(session, interrupted=interrupted)
             return None
         if self.search is not None and complete:
             # `regauge gate` runs no items.
             for result in self.gate.results if self.gate is not None else ():
                 self.search.note(result)
             self._suggestions = self.search.suggest(self.print_line)
-        self._judge_troubles(session)
-        options = asdict(replace(self.evals.options, shard=None))
+        self._fail_with_trouble(session)  # a shard records its exit status
+        self._record = self._write_record(session, interrupted=interrupted)
+        self._trouble += filter(None, [self.writer.trouble])
+        self._fail_with_trouble(session)
+        self._pass_on(session, self._record)
+        return None
+
+    def _set_exit_status(self, session: pytest.Session, *, interrupted: bool) -> None:
+        """The exit status for unmeasured cases, of the gate, and of a shard without cases."""
+        # A command that collects runs no item.
+        if not interrupted and commanded_key not in self.config.stash:
+            self._unmeasured = [*self._describe_unmeasured(all_had_turns=_is_quiet(session))]
+            if self._unmeasured:
+                session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        if self.gate is not None and self.gate.exit_status and _is_quiet(session):
+            session.exitstatus = self.gate.exit_status
+        is_empty = session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
+        if self.evals.options.shard is not None and is_empty:
+            session.exitstatus = pytest.ExitCode.OK
+
+    def _discard_record(self, session: pytest.Session, *, interrupted: bool) -> None:
+        """Leave no record of a run that judged nothing."""
+        # Interrupted workers report no plan. Errors of collection interrupt a run, too.
+        has_plan = self._end.selected_cases > 0 or not (
+            self._end.collected_cases or self._end.omissions
+        )
+        self._nothing_judged = (
+            interrupted and has_plan and self.gate is None and not session.testsfailed
+        )
+        with suppress(OSError):
+            self.writer.directory.rmdir()  # workers make it before their first row
+        self._fail_with_trouble(session)
+
+    def _write_record(self, session: pytest.Session, *, interrupted: bool) -> RunRecord:
+        options, shard = asdict(replace(self.evals.options, shard=None)), self.evals.options.shard
         del options["cluster"]  # results do not depend on the process that makes calls
-        self._record = self.writer.finish(
+        return self.writer.finish(
             started_at=self.started_at,
             interrupted=interrupted,
             command=_command_typed(),
             options=options,
             git=git_state(self.project.root, output_dir=self.project.recordings_dir),
-            decision=decision,
+            decision=self.gate.document if self.gate is not None else None,
             suggestions=self._suggestions,
             shard=self._part(session, shard) if shard is not None else None,
         )
-        self._trouble += filter(None, [self.writer.trouble])
-        self._judge_troubles(session)
-        self._pass_on(session, self._record)
-        return None
 
     def _pass_on(self, session: pytest.Session, record: RunRecord) -> None:
         """Give the record to a workflow's job, the run history, plugins and `--report`."""
@@ -197,7 +208,7 @@ class PytestEnd:
             lines=count_lines(self.writer.directory),
         )
 
-    def _judge_troubles(self, session: pytest.Session) -> None:
+    def _fail_with_trouble(self, session: pytest.Session) -> None:
         """Fail a run whose recordings or record could not be written."""
         if self._trouble:
             session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
