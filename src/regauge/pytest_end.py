@@ -125,7 +125,18 @@ class PytestEnd:
                 self.search.note(result)
             self._suggestions = self.search.suggest(self.print_line)
         self._fail_with_trouble(session)  # a shard records its exit status
-        self._record = self._write_record(session, interrupted=interrupted)
+        options, shard = asdict(replace(self.evals.options, shard=None)), self.evals.options.shard
+        del options["cluster"]  # results do not depend on the process that makes calls
+        self._record = self.writer.finish(
+            started_at=self.started_at,
+            interrupted=interrupted,
+            command=_command_typed(),
+            options=options,
+            git=git_state(self.project.root, output_dir=self.project.recordings_dir),
+            decision=self.gate.document if self.gate is not None else None,
+            suggestions=self._suggestions,
+            shard=self._part(session, shard) if shard is not None else None,
+        )
         self._trouble += filter(None, [self.writer.trouble])
         self._fail_with_trouble(session)
         self._pass_on(session, self._record)
@@ -156,20 +167,6 @@ class PytestEnd:
         with suppress(OSError):
             self.writer.directory.rmdir()  # workers make it before their first row
         self._fail_with_trouble(session)
-
-    def _write_record(self, session: pytest.Session, *, interrupted: bool) -> RunRecord:
-        options, shard = asdict(replace(self.evals.options, shard=None)), self.evals.options.shard
-        del options["cluster"]  # results do not depend on the process that makes calls
-        return self.writer.finish(
-            started_at=self.started_at,
-            interrupted=interrupted,
-            command=_command_typed(),
-            options=options,
-            git=git_state(self.project.root, output_dir=self.project.recordings_dir),
-            decision=self.gate.document if self.gate is not None else None,
-            suggestions=self._suggestions,
-            shard=self._part(session, shard) if shard is not None else None,
-        )
 
     def _pass_on(self, session: pytest.Session, record: RunRecord) -> None:
         """Give the record to a workflow's job, the run history, plugins and `--report`."""

@@ -7,9 +7,10 @@ import re
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, repeat
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.model_id import is_simulated
 from regauge.wording import printable
@@ -178,8 +179,7 @@ _SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 Amounts: TypeAlias = "array[float]"
 
 
-def _no_amounts() -> Amounts:
-    return array("d")
+_NO_AMOUNTS = cast("Callable[[], Amounts]", partial(array, "d"))
 
 
 def _add(amounts: Amounts, amount: float | None) -> None:
@@ -204,9 +204,9 @@ class _JudgeCount:
 
     first: Mapping[str, Any]
     counts: Counter[str] = field(default_factory=Counter[str])
-    costs_usd: Amounts = field(default_factory=_no_amounts)
-    spent_usd: Amounts = field(default_factory=_no_amounts)
-    latencies_s: Amounts = field(default_factory=_no_amounts)
+    costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)
+    spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
+    latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
@@ -272,12 +272,12 @@ class _SuiteCount:
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
-    latencies_s: Amounts = field(default_factory=_no_amounts)
+    latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
     settled_outcomes: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
     counts: Counter[str] = field(default_factory=Counter[str])
-    costs_usd: Amounts = field(default_factory=_no_amounts)
-    spent_usd: Amounts = field(default_factory=_no_amounts)
+    costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)
+    spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
 
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")

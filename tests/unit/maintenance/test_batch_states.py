@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import UsageError
-from regauge.maintenance.batches import BatchOptions, ProjectBatches, result_id
+from regauge.maintenance.batch_files import result_id
+from regauge.maintenance.batches import BatchOptions, ProjectBatches
 from regauge.project import Project
 from regauge.recordings import RecordingKey
 from regauge.runner import EvalSession, RunOptions

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regauge.errors import ProviderError
-from regauge.maintenance.batches import key_of, result_id
+from regauge.maintenance.batch_files import key_of, result_id
 from regauge.project import EndpointSettings
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest

@@ -94,17 +94,17 @@ def json_parses(
         actual_kind = kind_of(value)
         if kind is not None and actual_kind != kind:
             return failed(
-                f"JSON, but {_a(actual_kind)} instead of {_a(kind)}",
+                f"JSON, but {_with_article(actual_kind)} instead of {_with_article(kind)}",
                 code="wrong_type",
                 expected=kind,
                 actual=actual_kind,
             )
-        return passed(f"{_a(actual_kind)} of JSON")
+        return passed(f"{_with_article(actual_kind)} of JSON")
 
     return on_output(field, check)
 
 
-def _a(kind: str) -> str:
+def _with_article(kind: str) -> str:
     return f"an {kind}" if kind in {"object", "array"} else f"a {kind}"
 
 
