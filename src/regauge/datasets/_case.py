@@ -14,7 +14,14 @@ from pathlib import Path, PurePosixPath
 from sys import intern
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from regauge.datasets._script import LIMIT, MAX_STEPS, MAX_TURNS, TURN_KEYS, Script, Turn
+from regauge.datasets._script import (
+    COUNT_MAX,
+    STEPS_DEFAULT,
+    TURN_KEYS,
+    TURNS_DEFAULT,
+    Script,
+    Turn,
+)
 from regauge.digests import JSON, digest_of
 from regauge.errors import Diagnostic
 from regauge.regular_file import read_regular
@@ -566,18 +573,18 @@ class _CaseReader:
         return Script(
             turns=turns,
             persona=persona,
-            max_turns=self._limit("max_turns", MAX_TURNS),
+            max_turns=self._limit("max_turns", TURNS_DEFAULT),
             tools=self._reading.tools.read(tools, self._source, line) if tools else None,
-            max_steps=self._limit("max_steps", MAX_STEPS),
+            max_steps=self._limit("max_steps", STEPS_DEFAULT),
         )
 
     def _limit(self, key: str, default: int) -> int:
         value = self._values.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LIMIT:
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= COUNT_MAX:
             return value
         if value is not None:
             self._add_error(
-                key, f"{key} is {_format_value(value)}", f"write a number from 1 to {LIMIT}"
+                key, f"{key} is {_format_value(value)}", f"write a number from 1 to {COUNT_MAX}"
             )
         return default
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 _ANY_TOOL: Final = "*"
-MAX_STEPS: Final = 8
-MAX_TURNS: Final = 10
-LIMIT: Final = 100
+STEPS_DEFAULT: Final = 8
+TURNS_DEFAULT: Final = 10
+COUNT_MAX: Final = 100
 TURN_KEYS: Final = ("user", "expected", "checks")
 
 
@@ -115,9 +115,9 @@ class Script:
 
     turns: tuple[Turn, ...] = ()
     persona: str = ""
-    max_turns: int = MAX_TURNS
+    max_turns: int = TURNS_DEFAULT
     tools: ToolResults | None = None
-    max_steps: int = MAX_STEPS
+    max_steps: int = STEPS_DEFAULT
 
     @property
     def length(self) -> int:
@@ -143,7 +143,7 @@ class Script:
             record |= {"persona": self.persona, "max_turns": self.max_turns}
         if self.tools is not None:
             record["tools"] = self.tools.name
-        if self.max_steps != MAX_STEPS:
+        if self.max_steps != STEPS_DEFAULT:
             record["max_steps"] = self.max_steps
         return record
 

@@ -154,6 +154,9 @@ _CALLS_MIN = 600
 _CALLS_PER_FLOOR = 3
 
 
+_LIMITS = RunLimits()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefineOptions:
     """The options of a run, from the project and the command line.
@@ -170,9 +173,9 @@ class RefineOptions:
 
     proposers: tuple[str, ...] = ("rules", "model")
     model: str = ""
-    cycles: int = 5
+    cycles: int = _LIMITS.cycles
     calls: int | None = None
-    model_calls: int = 40
+    model_calls: int = _LIMITS.model_calls
     usd: float | None = None
     seed: int = 0
     frozen: tuple[str, ...] = ()
