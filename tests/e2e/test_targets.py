@@ -252,33 +252,12 @@ def test_async_functions_take_the_case_and_give_a_completion(app: EvalProject) -
 
 KINDS = """\
 import asyncio
-import dataclasses
-import datetime
-import enum
 import functools
-import multiprocessing
 import os
 import sys
 import threading
 
-import pydantic
-
 from .words import SEVERITY
-
-
-class Level(enum.Enum):
-    HIGH = "critical"
-
-
-class Answer(pydantic.BaseModel):
-    severity: Level = Level.HIGH
-
-
-@dataclasses.dataclass
-class Reply:
-    severity: str
-    day: datetime.date = datetime.date(2026, 11, 23)
-    inner: Answer = dataclasses.field(default_factory=Answer)
 
 
 class App:
@@ -291,14 +270,6 @@ class App:
 
 app = App()
 partial = functools.partial(lambda first, text: {"severity": SEVERITY[text]}, 1)
-
-
-def model(text):
-    return Answer()
-
-
-def data(text):
-    return Reply(severity=SEVERITY[text])
 
 
 def stream(text):
@@ -339,6 +310,8 @@ def forks(text):
     if not child:
         os._exit(0)
     os.waitpid(child, 0)
+    import multiprocessing
+
     with multiprocessing.get_context("fork").Pool(1) as pool:
         return pool.apply(app, [text])
 
@@ -352,19 +325,56 @@ def numbers(text):
 """
 
 
+TYPED = """\
+import dataclasses
+import datetime
+import enum
+
+import pydantic
+
+from .words import SEVERITY
+
+
+class Level(enum.Enum):
+    HIGH = "critical"
+
+
+class Answer(pydantic.BaseModel):
+    severity: Level = Level.HIGH
+
+
+@dataclasses.dataclass
+class Reply:
+    severity: str
+    day: datetime.date = datetime.date(2026, 11, 23)
+    inner: Answer = dataclasses.field(default_factory=Answer)
+
+
+def model(text):
+    return Answer()
+
+
+def data(text):
+    return Reply(severity=SEVERITY[text])
+"""
+
+
 def test_any_callable_and_result_of_python_is_understood(app: EvalProject) -> None:
     """In a project with the src layout, whose modules import each other relatively."""
     app.write("src/shop/words.py", 'SEVERITY = {"fire": "critical"}\n')
     app.write("src/shop/kinds.py", KINDS)
-    names = "app app.method partial model data stream astream prints runs asks_for_its_loop"
+    app.write("src/shop/typed.py", TYPED)
+    names = "app app.method partial stream astream prints runs asks_for_its_loop"
     names += " threads forks leaves numbers"
+    functions = {name: f"shop.kinds:{name}" for name in names.split()}
+    functions |= {name: f"shop.typed:{name}" for name in ("model", "data")}
     declared = "".join(
         f"""
-@golden("{name}", target="shop.kinds:{name}", dataset="triage", judges=[field_equals("severity")])
+@golden("{name}", target="{function}", dataset="triage", judges=[field_equals("severity")])
 def test_{name.replace(".", "_")}(result):
     result.check()
 """
-        for name in names.split()
+        for name, function in functions.items()
     )
     app.eval(f"from regauge import golden\nfrom regauge.judges import field_equals\n{declared}")
     app.golden([case(0, "fire", "critical")])
