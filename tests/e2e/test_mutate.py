@@ -303,6 +303,8 @@ def test_a_prompt_is_mutated_through_the_target_that_loads_it(
     assert mutating.classes(report) == EXPECTED
     assert (report["prompt"], report["model"]) == ("triage", f"{kind}:app")
     assert mutating.endpoint.total == 0
+    if kind == "command":  # a program runs for each call; what follows makes calls as above
+        return
 
     by_target = mutating.project.command("mutate", "app", "--json", "--record", "none")
     assert mutating.classes(json.loads(by_target.stdout)) == EXPECTED, by_target.stderr

@@ -1173,7 +1173,7 @@ def prompted(repository: EvalProject) -> EvalProject:
             "expected": {"severity": "critical" if n % 2 else "info"},
             "split": "holdout" if n % 3 == 0 else "train",
         }
-        for n in range(18)
+        for n in range(12)
     )
     commit(repository, branch="change")
     without = SYSTEM.replace("      - critical: fire or smoke\n", "")
@@ -1190,14 +1190,14 @@ def test_a_prompt_is_refined_through_the_target_that_loads_it(
         table = f'[tool.regauge.targets.app]\nkind = "command"\nargv = {argv}\nfiles = ["app"]\n'
         prompted.settings(provider=f'{table}prompts = ["triage"]\n')
     estimate = prompted.command("refine", "app", "--dry-run", "--proposers=rules")
-    assert "triage: 12 training cases, 6 held out" in estimate.stdout, estimate.stderr
+    assert "triage: 8 training cases, 4 held out" in estimate.stdout, estimate.stderr
     done = prompted.command("refine", "triage", "--proposers=rules", "--apply")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the gate accepts all 18 cases; held-out failures 9 of 18 -> 0 of 12" in done.stderr
+    assert "the gate accepts all 12 cases; held-out failures 6 of 12 -> 0 of 8" in done.stderr
     written = (prompted.root / "prompts/triage.prompt.yml").read_text()
     assert "- critical: fire or smoke" in written
     assert prompted.command("refine", "verify").returncode == 0
-    prompted.run("--record=missing").assert_outcomes(passed=18)
+    prompted.run("--record=missing").assert_outcomes(passed=12)
 
 
 def test_a_prompt_that_a_target_does_not_load_is_not_refined(prompted: EvalProject) -> None:
