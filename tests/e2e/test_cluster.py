@@ -507,7 +507,8 @@ def test_local_workers_need_no_scheduler(live: EvalProject, endpoint: Endpoint):
     with ExitStack() as stack:
         with suppress(OSError):  # as it may really be
             stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
-        run = live.start_from_nothing("--cluster=local")
+        live.loaded = LOADED
+        run = live.start("--cluster=local")
         out, _ = run.communicate(timeout=600)
     assert run.returncode == 0, out
     assert "5 passed" in out
