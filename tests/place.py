@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """A directory, and the commands run in it."""
+    """A directory, and the commands run in it.
+
+    Attributes:
+        loaded: Modules that its commands need not load, besides those of all commands.
+    """
+
+    loaded: tuple[str, ...] = ()
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -22,7 +28,7 @@ class Place:
         # Other plugins of this repository's tests take seconds to load, in every process.
         plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "regauge.pytest_plugin"}
         env = clean | {"NO_COLOR": "1"} | plugins | environment
-        return processes.run(*command, cwd=self.root, env=env, given=given)
+        return processes.run(*command, cwd=self.root, env=env, given=given, loaded=self.loaded)
 
     def regauge(self, *arguments: str, code: int = 0, given: str = "") -> str:
         done = self.process("regauge", *arguments, given=given)

@@ -43,6 +43,8 @@ def take():
 
 threading.Thread(target=take, daemon=True).start()
 """
+# Each failure of a worker ends a process, and starts another one from nothing.
+ONE_FAILURE = "def dask_setup(scheduler):\n    scheduler.allowed_failures = 1\n"
 FROM_NOTHING = "import os, sys; os.execv(sys.executable, [sys.executable, '-m', *sys.argv[1:]])"
 # What Dask's own commands load, and those that connect to its scheduler.
 LOADED = ("distributed", "distributed.cli.utils")
@@ -424,8 +426,9 @@ def test_a_worker_out_of_memory_leaves_cases_unmeasured_and_the_same_command_con
 ):
     live.settings(provider=f"{PRICES}deadline_s = 5\n")
     (tmp_path / "sitecustomize.py").write_text(GREEDY)
+    live.golden([live.case(number) for number in range(2)])
     endpoint.latency_s = 3
-    dask.start_scheduler()
+    dask.start_scheduler("--preload", ONE_FAILURE)
     options = ("--nanny", "--memory-limit=400MB")
     small = dask.start_worker(*options, nthreads=2, PYTHONPATH=str(tmp_path))
     done = live.command("record", dask.option)
@@ -438,7 +441,7 @@ def test_a_worker_out_of_memory_leaves_cases_unmeasured_and_the_same_command_con
     dask.start_worker()
     done = live.command("record", dask.option)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(live.recordings()) == 5
+    assert len(live.recordings()) == 2
 
 
 def test_a_cluster_with_tls(live: EvalProject, dask: Dask, tmp_path: Path, monkeypatch: Any):
@@ -505,7 +508,8 @@ def test_local_workers_need_no_scheduler(live: EvalProject, endpoint: Endpoint):
     with ExitStack() as stack:
         with suppress(OSError):  # as it may really be
             stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
-        run = live.start_from_nothing("--cluster=local")
+        live.loaded = LOADED
+        run = live.start("--cluster=local")
         out, _ = run.communicate(timeout=600)
     assert run.returncode == 0, out
     assert "5 passed" in out

@@ -310,6 +310,7 @@ def test_a_case_may_name_any_llm_judge(calibrated: EvalProject, endpoint: Endpoi
         return says(text)
 
     endpoint.answer = says_all
+    calibrated.loaded = ("quiet_deepeval",)
     calibrated.run().assert_outcomes(passed=1)
     [verdict] = calibrated.rows()[0]["verdicts"]
     assert [row["check"] for row in verdict["details"]["checks"]][1:] == [

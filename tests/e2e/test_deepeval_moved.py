@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 MEASURE = """
 import asyncio, json, os, sys, traceback
 sys.path.insert(0, {root!r})
-import anthropic, grpc, jinja2, opentelemetry.trace, pydantic_settings, requests, rich.console
+import aiohttp, anthropic, grpc, jinja2, openai.types.chat, opentelemetry.trace, portalocker
+import pydantic_settings, pytest, requests, rich.progress, statistics, tenacity, tornado.concurrent
+import tqdm.asyncio, wave, webbrowser
+import regauge.judges._deepeval._judge, regauge.runner
 from regauge.errors import JudgeError
 from regauge.judges import deepeval
 from tests.unit.judges.deepeval_responses import Calls, bound, completion

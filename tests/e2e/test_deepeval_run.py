@@ -67,6 +67,7 @@ def test_a_metric_is_measured_recorded_and_replayed_without_deepeval(judged: Eva
 
 
 def test_another_criterion_is_not_answered_by_what_was_recorded(judged: EvalProject):
+    judged.loaded = ("quiet_deepeval",)
     judged.run()
     assert len(judged.recordings("verdicts/triage")) == 6
     other = RIGHT.replace("how severe", "how new")

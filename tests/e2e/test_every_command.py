@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from regauge.schemas import SCHEMAS
 from tests import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def _leaves() -> list[tuple[str, ...]]:
@@ -122,9 +123,8 @@ def test_completion_scripts_ask_regauge(shell: str):
     assert "_REGAUGE_COMPLETE" in script
 
 
-def test_bash_completes_a_command_by_the_script(tmp_path: Path):
+def test_bash_completes_a_command_by_the_script(tmp_path: Path, regauge: Path):
     """The script is loaded into a real bash, which then calls its function."""
-    bin_dir = str(os.path.dirname(sys.executable))  # noqa: PTH120 - of the environment, not of its link
     script = tmp_path / "completion.bash"
     script.write_text(CliRunner().invoke(group, ["completion", "bash"]).output)
     ask = (
@@ -133,7 +133,7 @@ def test_bash_completes_a_command_by_the_script(tmp_path: Path):
     )
     done = subprocess.run(
         ["bash", "-c", ask],
-        env=os.environ | {"PATH": f"{bin_dir}:{os.environ['PATH']}"},
+        env=os.environ | {"PATH": f"{regauge.parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
@@ -225,10 +225,32 @@ _PRINTS = {
 }
 
 
-def _run_in_bash(root: Path, words: tuple[str, ...], redirection: str, **environ: str):
-    script = f"set -o pipefail; {sys.executable} -m regauge {' '.join(words)} {redirection}"
+# The interpreter starts once without a stream; each command is a fork of it, and ends as a process does.
+_EACH = """\
+import importlib, json, os, sys
+from pathlib import Path
+import regauge.cli
+
+codes = {}
+out, *commands = sys.argv[1:]
+for command in commands:
+    name, *words = command.split()
+    # Nothing is printed where standard output is closed.
+    if name in regauge.cli.COMMANDS and sys.stdout:
+        importlib.import_module(f"regauge.cli.{name}")
+for command in commands:
+    if not os.fork():
+        sys.argv[1:] = command.split()
+        regauge.cli.main()
+        sys.exit()
+    codes[command] = os.waitstatus_to_exitcode(os.wait()[1])
+Path(out).write_text(json.dumps(codes))
+"""
+
+
+def _run_in_bash(root: Path, program: str, **environ: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        ["/bin/bash", "-c", script],
+        ["/bin/bash", "-c", f"set -o pipefail; {program}"],
         cwd=root,
         # The plugins of this repository's tests take as long to load as all the rest.
         env=os.environ
@@ -242,15 +264,49 @@ def _run_in_bash(root: Path, words: tuple[str, ...], redirection: str, **environ
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("project")
-    done = _run_in_bash(root, ("init", "--yes"), "")
+    done = processes.run("regauge", "init", "--yes", cwd=root, env={**os.environ})
     assert done.returncode == 0, done.stderr
     return root
 
 
+@pytest.fixture(scope="module")
+def regauge() -> Iterator[Path]:
+    """A program `regauge` that a shell can run, and that has everything loaded."""
+    script = Path(sys.executable).parent / "regauge"
+    with processes.scripts(script) as folder:
+        yield folder / script.name
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-", "2>&-", "<&-"])
+def test_a_stream_that_is_closed_from_the_start_is_one_error_or_none(
+    started: Path, tmp_path: Path, redirection: str
+):
+    words = [" ".join(words) for words in _PRINTS.values()]
+    given = shlex.join([_EACH, str(tmp_path / "codes.json"), *words])
+    done = _run_in_bash(started, f"{sys.executable} -c {given} {redirection}")
+    codes = json.loads((tmp_path / "codes.json").read_text(encoding="utf-8"))
+    assert [*codes] == words
+    _assert_no_traceback(done)
+    if redirection == ">&-":
+        assert codes == dict.fromkeys(words, 2)
+        assert done.stderr.startswith(b"error: "), done.stderr
+        lines = done.stderr.splitlines()
+        assert lines == lines[:2] * len(words)
+    elif "2>" in redirection:
+        assert set(codes.values()) <= {0, 1, 2}, codes
+    else:
+        assert set(codes.values()) <= {0, 2}, codes
+
+
+def _assert_no_traceback(done: subprocess.CompletedProcess[bytes]) -> None:
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert b"Broken pipe" not in done.stderr
+
+
 @pytest.mark.parametrize("name", _PRINTS)
-@pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
-def test_output_that_cannot_be_written_is_one_error(started: Path, name: str, redirection: str):
-    done = _run_in_bash(started, _PRINTS[name], redirection)
+def test_output_that_cannot_be_written_is_one_error(started: Path, regauge: Path, name: str):
+    done = _run_in_bash(started, f"{regauge} {' '.join(_PRINTS[name])} > /dev/full")
     assert done.returncode == 2
     if name != "no such command":
         assert done.stderr.startswith(b"error: "), done.stderr
@@ -259,22 +315,20 @@ def test_output_that_cannot_be_written_is_one_error(started: Path, name: str, re
 
 @pytest.mark.parametrize("name", _PRINTS)
 @pytest.mark.parametrize(
-    "redirection",
-    [">&- 2>&-", "2>&-", "<&-", "> /dev/full 2>&1", "2> /dev/full", "| true", "2>&1 | true"],
+    "redirection", ["> /dev/full 2>&1", "2> /dev/full", "| true", "2>&1 | true"]
 )
-def test_a_stream_that_is_gone_ends_in_no_traceback(started: Path, name: str, redirection: str):
-    done = _run_in_bash(started, _PRINTS[name], redirection)
-    assert b"Traceback" not in done.stderr
-    assert b"Exception ignored" not in done.stderr
-    assert b"Broken pipe" not in done.stderr
-    assert done.returncode in (
-        {0, 1, 2} if "| true" in redirection or "2>" in redirection else {0, 2}
-    )
+def test_a_stream_that_is_gone_ends_in_no_traceback(
+    started: Path, regauge: Path, name: str, redirection: str
+):
+    done = _run_in_bash(started, f"{regauge} {' '.join(_PRINTS[name])} {redirection}")
+    _assert_no_traceback(done)
+    assert done.returncode in {0, 1, 2}
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
 def test_any_encoding_of_a_terminal_will_do(started: Path, encoding: str):
-    done = _run_in_bash(started, ("judges", "list"), "", PYTHONIOENCODING=encoding)
+    command = f"{sys.executable} -m regauge judges list"
+    done = _run_in_bash(started, command, PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
     assert " judges" in done.stdout.decode(encoding)
 
@@ -289,8 +343,8 @@ def test_any_encoding_of_a_terminal_will_do(started: Path, encoding: str):
         "report --format json -o",
     ],
 )
-def test_an_argument_that_is_not_utf8_is_wrong_use(started: Path, words: str):
-    done = _run_in_bash(started, (*words.split(), "$'a\\xffb'"), "")
+def test_an_argument_that_is_not_utf8_is_wrong_use(started: Path, regauge: Path, words: str):
+    done = _run_in_bash(started, f"{regauge} {words} $'a\\xffb'")
     assert done.returncode == 2
     assert done.stderr == b"error: the argument 'a\\udcffb' is not UTF-8\n"
 

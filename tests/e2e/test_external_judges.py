@@ -15,7 +15,7 @@ from tests.labelled import write_labels
 from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tests.conftest import EvalProject
 
@@ -139,54 +139,61 @@ def test_a_program_that_is_not_deterministic_leaves_its_cases_unmeasured(project
     assert "is declared deterministic, and its verdicts on case" in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("body", "outcome", "reason"),
-    [
-        ("print(True)", "passed", "true"),
-        ("print('pass\\nwell put')", "passed", "well put"),
-        ("print('FAIL')", "failed", "false"),
-        ("print(0.25)", "failed", "returned 0.25, 0.5 wanted"),
-        ("print('1')", "passed", "returned 1"),
-        ('print(\'{"score": 0.9, "reason": "good"}\')', "passed", "good"),
-        ('print(\'{"pass": false, "score": 0.9, "reason": "bad"}\')', "failed", "bad"),
-    ],
-)
-def test_a_verdict_is_json_or_a_word(project: EvalProject, body: str, outcome: str, reason: str):
-    project.golden([project.case(0)])
-    judged_by(project, f"command_judge({program(project, body)}, deterministic=True)")
+def programs(project: EvalProject, bodies: Iterable[str]) -> str:
+    """A program that does something else in each golden case."""
+    texts = {f"body-{number:02}": body for number, body in enumerate(bodies)}
+    project.golden([project.case(0, id=name) for name in texts])
+    return program(project, f"exec({texts!r}[given['case']])")
+
+
+VERDICTS = [
+    ("print(True)", "passed", "true"),
+    ("print('pass\\nwell put')", "passed", "well put"),
+    ("print('FAIL')", "failed", "false"),
+    ("print(0.25)", "failed", "returned 0.25, 0.5 wanted"),
+    ("print('1')", "passed", "returned 1"),
+    ('print(\'{"score": 0.9, "reason": "good"}\')', "passed", "good"),
+    ('print(\'{"pass": false, "score": 0.9, "reason": "bad"}\')', "failed", "bad"),
+]
+
+
+def test_a_verdict_is_json_or_a_word(project: EvalProject):
+    command = programs(project, [body for body, _, _ in VERDICTS])
+    judged_by(project, f"command_judge({command}, deterministic=True)")
     project.run()
-    [row] = project.rows()
-    assert row["outcome"] == outcome
-    assert reason in row["verdicts"][1]["reason"]
+    rows = sorted(project.rows(), key=lambda row: row["case"])
+    for row, (body, outcome, reason) in zip(rows, VERDICTS, strict=True):
+        assert (body, row["outcome"]) == (body, outcome)
+        assert reason in row["verdicts"][1]["reason"], body
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ("sys.exit('no rules here')", "failed with exit status 1: no rules here"),
-        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL"),
-        ("print('{\"pass\": tru')", "which is not a verdict"),
-        ("print('maybe')", "'maybe', which is not a verdict"),
-        ("pass", "responded with nothing"),
-        ("print(7)", "returned 7.0"),
-        ("print(-0.1)", "returned -0.1"),
-        ("print('{\"score\": NaN}')", "returned {'score': nan}"),
-        ('print(\'{"verdict": "good"}\')', "returned {'verdict': 'good'}"),
-        ("print('[true]')", "returned [True]"),
-        ("sys.stdout.buffer.write(b'\\xff\\xfe')", "is not UTF-8"),
-        ("while True: sys.stdout.write('x' * 1_000_000)", "longer than 1,000,000 bytes"),
-        ("print('x' * 50_000_000)", "longer than 1,000,000 bytes"),
-    ],
-)
-def test_what_is_no_verdict_leaves_the_case_unmeasured(
-    project: EvalProject, body: str, message: str
-):
-    project.golden([project.case(0)])
-    judged_by(project, f"command_judge({program(project, body)}, deterministic=True)")
+NO_VERDICTS = [
+    ("sys.exit('no rules here')", "failed with exit status 1: no rules here"),
+    ("os.kill(os.getpid(), 9)", "was ended by SIGKILL"),
+    ("print('{\"pass\": tru')", "which is not a verdict"),
+    ("print('maybe')", "'maybe', which is not a verdict"),
+    ("pass", "responded with nothing"),
+    ("print(7)", "returned 7.0"),
+    ("print(-0.1)", "returned -0.1"),
+    ("print('{\"score\": NaN}')", "returned {'score': nan}"),
+    ('print(\'{"verdict": "good"}\')', "returned {'verdict': 'good'}"),
+    ("print('[true]')", "returned [True]"),
+    ("sys.stdout.buffer.write(b'\\xff\\xfe')", "is not UTF-8"),
+    ("while True: sys.stdout.write('x' * 1_000_000)", "longer than 1,000,000 bytes"),
+    ("print('x' * 50_000_000)", "longer than 1,000,000 bytes"),
+]
+
+
+def test_what_is_no_verdict_leaves_the_case_unmeasured(project: EvalProject):
+    command = programs(project, [body for body, _ in NO_VERDICTS])
+    judged_by(project, f"command_judge({command}, deterministic=True)")
     result = project.run()
     assert result.ret != 0
-    assert outcomes(project) == {"disk-000": "unmeasured"}
-    assert message in result.stdout.str()
+    assert NO_VERDICTS[0][1] in result.stdout.str()
+    rows = sorted(project.rows(), key=lambda row: row["case"])
+    for row, (body, message) in zip(rows, NO_VERDICTS, strict=True):
+        assert (body, row["outcome"]) == (body, "unmeasured")
+        assert message in row["cause"]["message"], body
     assert not (project.root / "fixtures/recordings/judges/triage.jsonl").exists()
 
 

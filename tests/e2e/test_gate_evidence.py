@@ -19,6 +19,7 @@ from tests.fakes import Endpoint as Served
 from tests.judge_source import MEMOISED, MODEL_JUDGE, MODEL_JUDGES_GATE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.conftest import EvalProject
@@ -35,20 +36,36 @@ class Model:
         self.passes = 1.0
         self.reworded = 1.0
         self.worse: frozenset[str] = frozenset()
-        self._asked: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
 
     def __call__(self, text: str) -> str:
-        self._asked[text] += 1
+        self.asked[text] += 1
         case = text.split(":", maxsplit=1)[0]
         chance = self.passes
         if text.endswith("(reworded)") and (not self.worse or case in self.worse):
             chance = self.reworded
-        digest = hashlib.sha256(f"{text} {self._asked[text]}".encode()).digest()
+        digest = hashlib.sha256(f"{text} {self.asked[text]}".encode()).digest()
         return "yes" if int.from_bytes(digest[:4], "big") / 2**32 < chance else "no"
 
 
+class Built:
+    """The first project of a module, as it was before its test; no directory until then.
+
+    Attributes:
+        asked: What its model had been asked for then.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.asked: Counter[str] = Counter()
+
+
 class Repository:
-    """A project in git whose model is served on 127.0.0.1, with a baseline on `main`."""
+    """A project in git whose model is served on 127.0.0.1, with a baseline on `main`.
+
+    Args:
+        built: A copy of such a project, with the same judge and endpoint.
+    """
 
     def __init__(
         self,
@@ -58,10 +75,23 @@ class Repository:
         *,
         judge: str = "equals('yes')",
         more: str = "",
+        built: Built | None = None,
     ) -> None:
         self.project = project
         self.endpoint = endpoint
         endpoint.answer = model
+        if built is None or not built.path.exists():
+            self._build(judge, more)
+            if built is not None:
+                shutil.copytree(project.root, built.path)
+                built.asked.update(model.asked)
+        else:
+            shutil.copytree(built.path, project.root, dirs_exist_ok=True)
+            model.asked.update(built.asked)
+        endpoint.forget()
+
+    def _build(self, judge: str, more: str) -> None:
+        project = self.project
         project.write(
             ".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\nrunpytest-*/\n*.txt\n"
         )
@@ -127,15 +157,32 @@ class Repository:
             shutil.copytree(cache, self.project.root / ".regauge" / "gate")
 
 
+@pytest.fixture(scope="module")
+def served() -> Iterator[Endpoint]:
+    with Served() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def endpoint(served: Endpoint) -> Endpoint:
+    """One for all of these tests: a project that is built once names it."""
+    return served
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return Built(tmp_path_factory.mktemp("built") / "project")
+
+
 @pytest.fixture
 def model() -> Model:
     return Model()
 
 
 def test_recording_again_until_green_changes_no_decision(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(10)), 0.3
     repo.record_until_green()
     fork = repo.gate("--record=none", code=0)
@@ -160,9 +207,9 @@ def test_recording_again_until_green_changes_no_decision(
 
 
 def test_a_repeated_gate_makes_the_same_trials_again_without_a_call(
-    live: EvalProject, endpoint: Endpoint, model: Model, tmp_path: Path
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built, tmp_path: Path
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     model.worse, model.reworded = frozenset({"c03", "c04"}), 0.5
     first = repo.gate()
     cache = tmp_path / "cache"
@@ -202,9 +249,9 @@ def test_a_repeated_gate_makes_the_same_trials_again_without_a_call(
 
 
 def test_kept_trials_of_one_endpoint_are_not_those_of_another(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     first = repo.gate(code=0)
     path = live.root / "pyproject.toml"
     settings = path.read_text()
@@ -223,9 +270,9 @@ def test_kept_trials_of_one_endpoint_are_not_those_of_another(
 
 
 def test_a_provider_that_falls_between_two_versions_is_not_blamed_on_the_second(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     model.reworded = 0.85
     repo.gate()
     model.passes = model.reworded = 0.7
@@ -244,9 +291,9 @@ def test_a_provider_that_falls_between_two_versions_is_not_blamed_on_the_second(
 
 
 def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     model.worse, model.reworded = frozenset({"c01"}), 0.75
     before = repo.gate(code=4)
     assert [x["case"] for x in before["cases"] if x["status"] == "undecided"] == ["c01"]
@@ -274,9 +321,9 @@ def test_an_undecided_gate_continues_its_trials_with_the_command_it_prints(
 
 
 def test_a_rejected_version_stays_rejected_and_is_counted(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(8)), 0.0
     assert repo.gate(code=1)["rejected_before"] == 0
     endpoint.forget()
@@ -295,9 +342,9 @@ def test_a_rejected_version_stays_rejected_and_is_counted(
 
 
 def test_recordings_that_somebody_edited_are_not_the_gates_trials(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(10)), 0.0
     repo.gate(code=1)
     path = live.root / "fixtures/recordings/triage.jsonl"
@@ -434,9 +481,9 @@ def test_selected_recordings_on_main_are_found_by_the_next_baseline_update(
 
 
 def test_a_provider_that_fell_since_the_recordings_raises_no_alarm_on_main(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     live.run("--record=missing")
     repo.commit("recordings")
     repo.git("checkout", "-q", "main")
@@ -447,9 +494,9 @@ def test_a_provider_that_fell_since_the_recordings_raises_no_alarm_on_main(
 
 
 def test_complete_baselines_repeat_few_of_the_recorded_trials(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     repo.git("checkout", "-q", "main")
     words = ["baseline", "update", "--trials", "12", "--new-session", "--json"]
     while not json.loads(live.command(*words).stdout)["done"][0]["complete"]:
@@ -466,9 +513,9 @@ def test_complete_baselines_repeat_few_of_the_recorded_trials(
 
 
 def test_a_provider_that_fell_explains_recordings_that_are_better(
-    live: EvalProject, endpoint: Endpoint, model: Model
+    live: EvalProject, endpoint: Endpoint, model: Model, built: Built
 ):
-    repo = Repository(live, endpoint, model)
+    repo = Repository(live, endpoint, model, built=built)
     live.run("--record=missing")
     repo.commit("recordings")
     repo.fresh_runner()

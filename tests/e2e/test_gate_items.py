@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
-# A parent that runs in the background has its children ignore Ctrl-C.
-_COMMAND = """\
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from regauge.cli import main
-main(sys.argv[1:])
-"""
 BODY = """\
 from regauge import golden
 from regauge.judges import min_chars
@@ -169,12 +162,11 @@ def test_an_interrupted_gate_goes_on_where_it_stopped_and_pays_for_nothing_twice
     assert "gate: interrupted before it decided; completions so far are saved" in said
     assert "Task was destroyed" not in said
 
-    command = [sys.executable, "-c", _COMMAND, "gate", "main", "--concurrency=8"]
-    run = subprocess.Popen(command, cwd=live.root, stderr=subprocess.PIPE, text=True)
+    run = live.start_command("gate", "main", "--concurrency=8")
     asked = endpoint.total
     wait_until(lambda: endpoint.total > asked + 8, process=run)
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=30)
+    said, _ = run.communicate(timeout=30)
     assert run.returncode == 130, said
     assert "interrupted: completions so far are saved, the same command continues" in said
 

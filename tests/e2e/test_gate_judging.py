@@ -149,21 +149,22 @@ def test_code_and_data_that_a_judge_reads_next_to_a_changed_prompt_are_refused(
     assert f"code or data of this gate or its workflow: {path}" in judged.gate(code=2)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("checks/data/limits.json", '["severity"]\n'),
-        ("lists/b.txt", "severity\n"),
-        ("checks/named.py", "WORDS = ['severity']\n"),
-    ],
-)
-def test_files_in_reach_of_a_judge_that_no_code_names_are_in_the_headline(
-    judged: GateRepo, path: str, text: str
-):
+def write_all(repo: GateRepo, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        repo.write(path, text)
+    repo.commit("Judge otherwise")
+
+
+def test_files_in_reach_of_a_judge_that_no_code_names_are_in_the_headline(judged: GateRepo):
     judged.branch("named", of="broken")
-    judged.write(path, text)
-    judged.commit("Judge otherwise")
-    assert f"; review also: code or data of the gate edited ({path})" in judged.gate(code=0)
+    files = {
+        "checks/data/limits.json": '["severity"]\n',
+        "checks/named.py": "WORDS = ['severity']\n",
+        "lists/b.txt": "severity\n",
+    }
+    write_all(judged, files)
+    named = f"; review also: code or data of the gate edited ({', '.join(files)})"
+    assert named in judged.gate(code=0)
 
 
 def reformat(repo: GateRepo) -> None:
@@ -192,30 +193,33 @@ def edit_types(repo: GateRepo) -> None:
     repo.write("lists/README.md", "What the lists are for.\n")
 
 
-@pytest.mark.parametrize("change", [reformat, document, move_eval, add_eval, edit_types])
+@pytest.mark.parametrize(
+    "changes", [(reformat, document, move_eval, edit_types), (add_eval,)], ids=["edits", "add_eval"]
+)
 def test_honest_changes_next_to_a_changed_prompt_are_compared(
-    judged: GateRepo, change: Callable[[GateRepo], None]
+    judged: GateRepo, changes: tuple[Callable[[GateRepo], None], ...]
 ):
-    judged.branch(change.__name__, of="reworded")
-    change(judged)
+    judged.branch("honest", of="reworded")
+    for change in changes:
+        change(judged)
     judged.commit("Tidy up")
     judged.gate(code=0)
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("requirements.txt", "wordlist==1\n"),
-        (".gitlab-ci.yml", "gate:\n  script: [regauge gate]\n"),
-        ("Makefile", "gate:\n\tregauge gate\n"),
-        ("tools/own.pth", "import own\n"),
-    ],
-)
-def test_files_that_set_up_a_gate_are_named(judged: GateRepo, path: str, text: str):
+def test_files_that_set_up_a_gate_are_named(judged: GateRepo):
     judged.branch("set-up", of="reworded")
-    judged.write(path, text)
-    judged.commit("Set up otherwise")
-    assert f"review also: code or data of the gate edited ({path})" in judged.gate(code=0)
+    files = {
+        ".gitlab-ci.yml": "gate:\n  script: [regauge gate]\n",
+        "Makefile": "gate:\n\tregauge gate\n",
+        "requirements.txt": "wordlist==1\n",
+        "tools/own.pth": "import own\n",
+    }
+    write_all(judged, files)
+    output = judged.gate(code=0)
+    assert f"code or data of this gate or its workflow: {', '.join(files)}\n" in output
+    assert (
+        f"review also: code or data of the gate edited ({', '.join([*files][:3])}, ...)" in output
+    )
 
 
 def test_a_changed_dependency_is_named_and_a_version_of_the_project_is_not(judged: GateRepo):

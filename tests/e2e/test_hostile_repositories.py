@@ -248,17 +248,15 @@ def submodule(hostile: Hostile) -> None:
 
 
 def partial_clone(hostile: Hostile) -> None:
+    """Of two remotes: one is a program, and a program serves the other's directory."""
     blob = hostile.git("rev-parse", f"HEAD~1:{PROMPT}")
     (hostile.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
     hostile.promise(hostile.root / ".git/config")
+    hostile.git("config", "remote.other.url", str(hostile.root))
+    hostile.git("config", "remote.other.uploadpack", f"echo uploadpack >>{hostile.log}; false")
+    hostile.git("config", "remote.other.promisor", "true")
     hostile.git("log", "-p", "--", PROMPT, check=False)
-
-
-def partial_clone_of_a_directory(hostile: Hostile) -> None:
-    partial_clone(hostile)
-    hostile.git("config", "remote.evil.url", str(hostile.root))
-    hostile.git("config", "remote.evil.uploadpack", f"echo uploadpack >>{hostile.log}; false")
-    hostile.git("log", "-p", "--", PROMPT, check=False)
+    assert {"promisor", "uploadpack"} <= {*hostile.log.read_text().split()}
 
 
 @pytest.fixture(scope="module")
@@ -295,7 +293,6 @@ def hostile(tmp_path: Path, project: Path) -> Hostile:
         git_file_in_prompts,
         git_file_of_the_project,
         partial_clone,
-        partial_clone_of_a_directory,
     ],
     ids=lambda arrange: arrange.__name__,
 )

@@ -442,6 +442,7 @@ def test_bot(golden):
     assert "`threshold` of GEval is made by code: write it in the eval" in report(place)
     assert "left out" not in report(place)
     model.answers = {"Which pod": "api-7"}
+    place.loaded = ("quiet_deepeval",)
     out = run(place, model, "-k", "which-pod", "--judge-model", "here:m", "-rA", code=1)
     assert "ExactMatch" in out
 
@@ -470,6 +471,7 @@ async def test_style():
     assert first["checks"] == [{"deepeval": {"metric": "ExactMatch"}}]
     assert [*map(list, second["checks"])] == [["deepeval"], ["unmeasured"]]
     assert "existing outputs became target test-bot" in report(place)
+    place.loaded = ("quiet_deepeval",)
     out = place.evals(code=1)
     assert "this file was run" not in out
     assert "2 unmeasured" in out

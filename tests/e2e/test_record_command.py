@@ -58,12 +58,12 @@ needs recording: triage, 5 cases
 
 
 def _add_large_recording(project: EvalProject) -> Path:
-    """A recordings file of 51 MiB, whose last line is of a case that no eval has."""
+    """A recordings file of 51 MiB of spaces, whose last line is of a case that no eval has."""
     path = project.root / "fixtures" / "recordings" / "triage.jsonl"
     line = json.loads(path.read_text().splitlines()[0])
     line |= {"case": "large", "digest": "a" * 64}
-    line["completion"]["text"] = "x" * (51 * 1024 * 1024)
-    path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
+    spaces = " " * (51 * 1024 * 1024)
+    path.write_text(f"{path.read_text()}{json.dumps(line).removesuffix('}')}{spaces}}}\n")
     return path
 
 

@@ -16,7 +16,7 @@ from regauge.datasets import shard_of
 from tests.gate_repo import FIXABLE, PROMPT, GateRepo, label_definitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests import processes
@@ -46,6 +46,17 @@ def shards(project: EvalProject, *options: str, code: int = 0) -> list[str]:
         directories.append(directory)
     fresh(project.root, ".regauge")
     return directories
+
+
+def restore_after(project: EvalProject, directories: list[str]) -> Iterator[None]:
+    """Give way to one change of the shards after the other, each of shards as they are now."""
+    kept = project.root / "kept"
+    for directory in directories:
+        shutil.copytree(project.root / directory, kept / directory)
+    while True:
+        yield
+        fresh(project.root, ".regauge", "fixtures/recordings", *directories)
+        shutil.copytree(kept, project.root, dirs_exist_ok=True)
 
 
 def merge(project: EvalProject, directories: list[str], *, code: int) -> str:
@@ -275,48 +286,54 @@ def test_cases_without_a_completion_are_unmeasured(project: EvalProject):
     assert "unmeasured" in merge(project, directories, code=3)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda run: run["shard"]["suites"][0].update(prompt_digest="0" * 64), "prompt_digest"),
-        (lambda run: run["shard"]["suites"][0].update(dataset_digest="0" * 64), "dataset_digest"),
-        (lambda run: run["shard"]["suites"][0].update(judges={}), "judges"),
-        (lambda run: run["shard"]["suites"].clear(), "the evals"),
-        (lambda run: run["shard"].update(count=4), "the number of shards"),
-        (lambda run: run["shard"].update(shard_by="time"), "--shard-by"),
-        (lambda run: run.update(regauge_version="0.0.1"), "the version of regauge"),
-        (
-            lambda run: run.update(git={"commit": "0" * 40, "branch": None, "dirty": False}),
-            "the commit",
-        ),
-        (lambda run: run["shard"].update(number=2), "is in shard-1 and in shard-2"),
-    ],
-)
+_CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+    (lambda run: run["shard"]["suites"][0].update(prompt_digest="0" * 64), "prompt_digest"),
+    (lambda run: run["shard"]["suites"][0].update(dataset_digest="0" * 64), "dataset_digest"),
+    (lambda run: run["shard"]["suites"][0].update(judges={}), "judges"),
+    (lambda run: run["shard"]["suites"].clear(), "the evals"),
+    (lambda run: run["shard"].update(count=4), "the number of shards"),
+    (lambda run: run["shard"].update(shard_by="time"), "--shard-by"),
+    (lambda run: run.update(regauge_version="0.0.1"), "the version of regauge"),
+    (
+        lambda run: run.update(git={"commit": "0" * 40, "branch": None, "dirty": False}),
+        "the commit",
+    ),
+    (lambda run: run["shard"].update(number=2), "is in shard-1 and in shard-2"),
+]
+
+
 def test_shards_that_contradict_each_other_are_refused(
-    project: EvalProject, change: Callable[[dict[str, Any]], object], words: str
+    project: EvalProject, subtests: pytest.Subtests
 ):
     directories = shards(project)
     path = shard_file(project)
-    run = json.loads(path.read_text())
-    change(run)
-    path.write_text(json.dumps(run))
-    said = merge(project, directories, code=2)
-    assert words in said
-    assert "fix:" in said
-    assert not project.recordings()
-    assert not project.records()
+    for (change, words), _ in zip(
+        _CONTRADICTIONS, restore_after(project, directories), strict=False
+    ):
+        with subtests.test(words):
+            run = json.loads(path.read_text())
+            change(run)
+            path.write_text(json.dumps(run))
+            said = merge(project, directories, code=2)
+            assert words in said
+            assert "fix:" in said
+            assert not project.recordings()
+            assert not project.records()
 
 
-@pytest.mark.parametrize("option", ["-k=disk-000", "--deselect=evals/test_triage.py", "--trials=2"])
-def test_a_shard_of_other_cases_than_the_others_is_refused(project: EvalProject, option: str):
+def test_a_shard_of_other_cases_than_the_others_is_refused(
+    project: EvalProject, subtests: pytest.Subtests
+):
     directories = shards(project)
-    fresh(project.root, "shard-2")
-    project.run("--shard=2/3", "--report=shard-2", option)
-    fresh(project.root)
-    text = merge(project, directories, code=2)
-    assert "contradict each other in the " in text
-    assert option.partition("=")[2].rpartition(" ")[2] in text
-    assert not project.records()
+    for option in ("-k=disk-000", "--deselect=evals/test_triage.py", "--trials=2"):
+        with subtests.test(option):
+            fresh(project.root, "shard-2")
+            project.run("--shard=2/3", "--report=shard-2", option)
+            fresh(project.root)
+            text = merge(project, directories, code=2)
+            assert "contradict each other in the " in text
+            assert option.partition("=")[2].rpartition(" ")[2] in text
+            assert not project.records()
 
 
 def test_cases_that_no_shard_selects_are_counted(project: EvalProject):
@@ -422,42 +439,43 @@ def cut(project: EvalProject, name: str) -> None:
     path.write_bytes(content[: len(content) // 2])
 
 
-@pytest.mark.parametrize(
-    ("damage", "words"),
-    [
-        (lambda p: linked(p, "trials.jsonl"), "trials.jsonl: a link"),
-        (lambda p: linked(p, "run.json"), "run.json: a link"),
-        (lambda p: linked(p, "gate-trials.jsonl"), "gate-trials.jsonl: a link"),
-        (lambda p: linked(p, "recordings/other.jsonl"), "other.jsonl: no file of recordings"),
-        (lambda p: shard_file(p, "evil.py").write_text("1"), "evil.py: a shard leaves no such"),
-        (lambda p: damage_recording(p, "{}"), "triage.jsonl:"),
-        (lambda p: damage_recording(p, '{"case": 1' + "[" * 100_000), "triage.jsonl:"),
-        (recorded_secret, "holds what looks like a secret"),
-        (lambda p: damage_row(p, output="sk-proj-" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Q"), "looks like a"),
-        (
-            lambda p: damage_row(p, node="evals/test_other.py::test_x[a]"),
-            "of no eval of this shard",
-        ),
-        (lambda p: damage_row(p, prompt_digest="0" * 64), "of another prompt than this shard's"),
-        (lambda p: damage_row(p, unknown=1), "damaged: `unknown` is unknown"),
-        (lambda p: damage_row(p, input_tokens="9"), "damaged: `input_tokens`: Input should be a"),
-        (lambda p: damage_row(p, cost_usd=-5), "damaged: `cost_usd`: Input should be greater than"),
-        (lambda p: cut(p, "run.json"), "fix: copy its directory again in case it was cut off"),
-        (
-            lambda p: shard_file(p, "gate-trials.jsonl").write_text('{"about": 1}\n'),
-            "gate-trials.jsonl:1: not a trial of a gate",
-        ),
-    ],
-)
+_DAMAGES: list[tuple[Callable[[EvalProject], object], str]] = [
+    (lambda p: linked(p, "trials.jsonl"), "trials.jsonl: a link"),
+    (lambda p: linked(p, "run.json"), "run.json: a link"),
+    (lambda p: linked(p, "gate-trials.jsonl"), "gate-trials.jsonl: a link"),
+    (lambda p: linked(p, "recordings/other.jsonl"), "other.jsonl: no file of recordings"),
+    (lambda p: shard_file(p, "evil.py").write_text("1"), "evil.py: a shard leaves no such"),
+    (lambda p: damage_recording(p, "{}"), "triage.jsonl:"),
+    (lambda p: damage_recording(p, '{"case": 1' + "[" * 100_000), "triage.jsonl:"),
+    (recorded_secret, "holds what looks like a secret"),
+    (lambda p: damage_row(p, output="sk-proj-" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Q"), "looks like a"),
+    (
+        lambda p: damage_row(p, node="evals/test_other.py::test_x[a]"),
+        "of no eval of this shard",
+    ),
+    (lambda p: damage_row(p, prompt_digest="0" * 64), "of another prompt than this shard's"),
+    (lambda p: damage_row(p, unknown=1), "damaged: `unknown` is unknown"),
+    (lambda p: damage_row(p, input_tokens="9"), "damaged: `input_tokens`: Input should be a"),
+    (lambda p: damage_row(p, cost_usd=-5), "damaged: `cost_usd`: Input should be greater than"),
+    (lambda p: cut(p, "run.json"), "fix: copy its directory again in case it was cut off"),
+    (
+        lambda p: shard_file(p, "gate-trials.jsonl").write_text('{"about": 1}\n'),
+        "gate-trials.jsonl:1: not a trial of a gate",
+    ),
+]
+
+
 def test_what_no_shard_leaves_is_refused_with_its_file(
-    live: EvalProject, damage: Callable[[EvalProject], object], words: str
+    live: EvalProject, subtests: pytest.Subtests
 ):
     directories = shards(live)
-    damage(live)
-    said = merge(live, directories, code=2)
-    assert words in said
-    assert not live.recordings()
-    assert not live.records()
+    for (damage, words), _ in zip(_DAMAGES, restore_after(live, directories), strict=False):
+        with subtests.test(words):
+            damage(live)
+            said = merge(live, directories, code=2)
+            assert words in said
+            assert not live.recordings()
+            assert not live.records()
 
 
 def test_a_directory_that_was_cut_off_is_never_green(many: EvalProject, endpoint: Endpoint):

@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -91,7 +91,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def idle() -> list[Opened]:
-    """Pages of plain contexts that no test uses: to open one takes longer than to load a file."""
+    """Pages that run scripts and that no test uses: to open one takes longer than to load a file."""
     return []
 
 
@@ -100,22 +100,30 @@ def opened(chromium: Browser, idle: list[Opened]) -> Iterator[Callable[..., Open
     """Opens a file; at the end none of its pages may have asked for or complained of anything."""
     met: list[tuple[Opened, bool]] = []
 
-    def opens(file: Path, address: str = "", **more: Any) -> Opened:
-        if idle and not more:
+    def opens(
+        file: Path,
+        address: str = "",
+        *,
+        color_scheme: Literal["light", "dark"] = "light",
+        width: int = 1280,
+        scripts: bool = True,
+    ) -> Opened:
+        if idle and scripts:
             seen = idle.pop()
         else:
-            context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
-            seen = Opened(context.new_page())
+            seen = Opened(chromium.new_context(java_script_enabled=scripts).new_page())
+        seen.page.set_viewport_size({"width": width, "height": 900})
+        seen.page.emulate_media(media="null", color_scheme=color_scheme)
         seen.go(file, address)
-        met.append((seen, not more))
+        met.append((seen, scripts))
         return seen
 
     yield opens
-    for seen, plain in met:
+    for seen, scripts in met:
         assert seen.complaints == []
         assert all(url.startswith("file://") and url.endswith(".html") for url in seen.requests)
         assert set(seen.requests) == seen.files
-        if plain:
+        if scripts:
             idle.append(seen)
         else:
             seen.page.context.close()

@@ -125,11 +125,12 @@ def test_the_matrix_shows_the_judges_of_each_instruction(mutating: Mutating, ope
 def test_the_page_follows_the_theme_and_switches_it(mutating: Mutating, opened: Open):
     file = page_of(mutating)
     back = "getComputedStyle(document.body).backgroundColor"
-    light, dark = (
-        opened(file, color_scheme=scheme).page.evaluate(back) for scheme in ("light", "dark")
-    )
-    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(18, 22, 27)")
     page = opened(file, color_scheme="light").page
+    light = page.evaluate(back)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(back)
+    assert (light, dark) == ("rgb(255, 255, 255)", "rgb(18, 22, 27)")
+    page.emulate_media(color_scheme="light")
     page.get_by_role("button", name="Dark").click()
     assert page.evaluate(back) == dark
     page.get_by_role("button", name="Light").click()

@@ -285,7 +285,7 @@ def test_the_plot_shows_each_run_with_its_interval_and_where_the_version_changed
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 420)])
 def test_axe_finds_nothing_on_any_page(rejected: Rejected, opened: Open, scheme: str, width: int):
     case = rejected.cases("broken")[0]["case"]
-    seen = opened(rejected.file, color_scheme=scheme, viewport={"width": width, "height": 900})
+    seen = opened(rejected.file, color_scheme=scheme, width=width)
     seen.page.evaluate(AXE)
     for name, address in (("overview", "#/"), ("prompt", PROMPT_PAGE), ("case", case_page(case))):
         seen.page.evaluate("address => { location.hash = address; }", address)
@@ -331,7 +331,7 @@ def test_paper_has_every_case_and_no_controls(rejected: Rejected, opened: Open, 
 
 
 def test_without_scripts_the_decision_and_the_numbers_are_there(rejected: Rejected, opened: Open):
-    seen = opened(rejected.file, java_script_enabled=False)
+    seen = opened(rejected.file, scripts=False)
     shown = seen.page.inner_text("body")
     assert "Rejected against main" in shown
     assert "The tables of cases need JavaScript." in shown

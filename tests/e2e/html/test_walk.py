@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import processes
 from tests.github_server import GitHubServer
 from tests.place import Place
 from tests.workflow_steps import Steps
@@ -22,11 +23,21 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Opened]
 
+_COMMANDS = Path(sys.executable).parent
 GONE = ("      - question: ", "      Example of an answer: ")
 
 
 class Shop(Place):
-    """The repository of somebody who sorts tickets, and the workflows that `regauge init` wrote."""
+    """The repository of somebody who sorts tickets, and the workflows that `regauge init` wrote.
+
+    Args:
+        root: An empty directory.
+        programs: A folder with `regauge` and `pytest`, for scripts of workflows.
+    """
+
+    def __init__(self, root: Path, programs: Path) -> None:
+        super().__init__(root)
+        self.programs = programs
 
     def git(self, *words: str) -> str:
         who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
@@ -44,12 +55,14 @@ class Shop(Place):
         prompt.write_text("".join(kept), encoding="utf-8")
 
     def steps(self, workflow: str, **environ: str) -> Steps:
-        scripts = Path(sys.executable).parent  # as if regauge had just been installed
+        # As if regauge had just been installed, and nothing else.
+        plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "regauge.pytest_plugin"}
+        path = os.pathsep.join((str(self.programs), str(_COMMANDS), os.environ["PATH"]))
         return Steps(
             self.root / ".github/workflows" / f"{workflow}.yml",
             self.root,
             runner=self.root.parent / "runner",
-            environ={"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", **environ},
+            environ={"PATH": path, **plugins, **environ},
         )
 
 
@@ -60,9 +73,17 @@ def github(socket_enabled: None) -> Iterator[GitHubServer]:
         yield served
 
 
-def test_from_an_empty_directory_to_one_comment(tmp_path: Path, opened: Open, github: GitHubServer):
-    shop = Shop(tmp_path / "shop")
-    shop.root.mkdir()
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    root = tmp_path / "shop"
+    root.mkdir()
+    with processes.scripts(_COMMANDS / "regauge", _COMMANDS / "pytest") as programs:
+        yield Shop(root, programs)
+
+
+def test_from_an_empty_directory_to_one_comment(
+    shop: Shop, tmp_path: Path, opened: Open, github: GitHubServer
+):
     shop.git("init", "-q", "-b", "main")
     assert "left alone" not in shop.regauge("init", "--yes", "--install", "pip install ./regauge")
     assert "10 passed" in shop.evals()

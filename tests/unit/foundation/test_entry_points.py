@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +14,10 @@ from regauge.judges import judge_from_spec
 from regauge.mutate._operators import OPERATORS, choose_operators
 from regauge.on_demand import load_point, registered_points
 from regauge.providers.registry import load_provider
+from tests import processes
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 FIX = "  fix: install another version of odd-package, or remove it"
@@ -122,15 +122,8 @@ def run(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     place = tmp_path / "project"
     place.mkdir()
     (place / "pyproject.toml").write_text("[tool.regauge]\n")
-    return subprocess.run(
-        [sys.executable, "-m", "regauge", *words],
-        cwd=place,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    return processes.run("regauge", *words, cwd=place, env=env)
 
 
 @pytest.mark.usefixtures("points")

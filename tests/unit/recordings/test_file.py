@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import stat
-import subprocess
-import sys
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from regauge.errors import RecordingError
 from regauge.recordings import RecordingKey, RecordingsFile, replacements_in
 from regauge.recordings._file import Replacements
+from tests import processes
 
 HERE = str(Path(__file__).parent)
 
@@ -291,17 +291,20 @@ def test_processes_that_save_at_once_lose_nothing(path):
             file.merge([recording(number)], replace=False)
             file.save()
     """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    writers = [subprocess.Popen([*command, str(start)]) for start in (0, 15, 100)]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    words = ("-c", textwrap.dedent(code))
+    where = {"cwd": path.parents[1], "env": {**os.environ}}
+    writers = [processes.start(*words, str(start), **where) for start in (0, 15, 100)]
+    assert [(writer.communicate(60)[0], writer.returncode) for writer in writers] == [("", 0)] * 3
     cases = [r.case for r in RecordingsFile.load(path)]
     assert cases == [f"case-{n:04}" for n in (*range(45), *range(100, 130))]
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 def run(code):
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    program = textwrap.dedent(code)
+    done = processes.run("-c", program, cwd=Path.cwd(), env={**os.environ}, timeout_s=60)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @settings(

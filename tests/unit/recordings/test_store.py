@@ -19,6 +19,7 @@ import pytest
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey, describe_process
 from regauge.recordings._store import explain_errors, may_be_running
+from tests import processes
 
 HERE = str(Path(__file__).parent)
 
@@ -28,7 +29,7 @@ def path(tmp_path):
     return tmp_path / ".regauge" / "store.sqlite3"
 
 
-def spawn(code, path):
+def whole(code, path):
     head = f"""
         import os, signal, sys, time
         from pathlib import Path
@@ -37,8 +38,17 @@ def spawn(code, path):
         from regauge.recordings import LocalStore
         path = Path({str(path)!r})
     """
-    whole = textwrap.dedent(head) + textwrap.dedent(code)
-    return subprocess.Popen([sys.executable, "-c", whole], stdout=subprocess.PIPE, text=True)
+    return textwrap.dedent(head) + textwrap.dedent(code)
+
+
+def spawn(code, path):
+    command = [sys.executable, "-c", whole(code, path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def start(code, path):
+    """The same in a fork, whose output is whole at its end."""
+    return processes.start("-c", whole(code, path), cwd=path.parents[1], env={**os.environ})
 
 
 def killed(code, path):
@@ -125,11 +135,11 @@ def test_two_processes_ask_for_each_answer_once(path):
             assert store.get(wanted.key) == wanted
         store.close()
     """
-    workers = [spawn(code, path) for _ in range(3)]
+    workers = [start(code, path) for _ in range(3)]
     asked = []
     for worker in workers:
         out, _ = worker.communicate(timeout=60)
-        assert worker.returncode == 0
+        assert worker.returncode == 0, out
         asked += [int(line) for line in out.split()]
     assert sorted(asked) == list(range(40))
 
@@ -421,7 +431,7 @@ def test_an_ended_process_does_not_live_even_before_its_parent_looked():
 
 
 def test_many_processes_may_make_the_store_at_once(path):
-    workers = [spawn("LocalStore(path).put(recording(os.getpid()))", path) for _ in range(6)]
+    workers = [start("LocalStore(path).put(recording(os.getpid()))", path) for _ in range(6)]
     assert [(w.communicate(timeout=60)[0], w.returncode) for w in workers] == [("", 0)] * 6
 
 

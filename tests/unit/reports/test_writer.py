@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,8 +28,6 @@ from regauge.reports._runs import row_lines
 from tests import processes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from regauge.runner import Trial
 
 STARTED = datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC)
@@ -231,8 +230,9 @@ def test_csv_on_a_terminal_holds_no_control_characters_and_a_page_is_not_poured_
     assert "\x1b[31m" in piped.stdout
     ours, theirs = os.openpty()
     shown = b""
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
-        command = [sys.executable, "-m", "regauge", *words]
+    script = Path(sys.executable).parent / "regauge"
+    with processes.scripts(script) as folder, os.fdopen(ours, "rb", buffering=0) as terminal:
+        command = [folder / script.name, *words]
         subprocess.run(command, cwd=tmp_path, stdout=theirs, timeout=60, check=True)
         page = subprocess.run(
             [*command[:-1], "html"],

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
 
 from benchmarks.gate import measured
+from tests import processes
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -87,13 +87,10 @@ def test_a_base_that_hardly_passes_today_is_never_accepted_as_drifted():
 
 def test_the_benchmark_prints_its_rates():
     def run(*words):
-        return subprocess.run(
-            [sys.executable, "benchmarks/gate.py", *words],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        script = str(ROOT / "benchmarks/gate.py")
+        done = processes.run(script, *words, cwd=ROOT, env={**os.environ})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     found = json.loads(run("--cell", "flaky", "10", "half:1", "--runs", "20", "--json"))
     assert (found["mix"], found["cases"], found["runs"]) == ("flaky", 10, 20)
