@@ -29,6 +29,13 @@ def assert_as_written(text: str, name: str) -> None:
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
+def page_lines(text: str) -> list[str]:
+    """The elements of a page, a line each, without its styles, scripts and their digests."""
+    text = re.sub(r"sha256-[\w+/]+=*", "sha256", text)
+    text = re.sub(r"(?s)<(script|style)\b(?![^>]*json).*?</\1>", "", text)
+    return re.sub(r"(?<=>)\s*(?=<)", "\n", text).splitlines()
+
+
 def read_rows(path: Path) -> list[Any]:
     """The rows of a file of JSON Lines."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]

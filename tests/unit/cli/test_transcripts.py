@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.errors import RegaugeError
-from tests.transcripts import DATA, assert_as_written
+from tests.transcripts import DATA, assert_as_written, page_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,12 +81,6 @@ def contents(root: Path) -> dict[str, bytes]:
         and path.suffix not in {".sqlite3", ".lock"}
         and path.name != "prompt.schema.json"
     }
-
-
-def page_lines(text: str) -> list[str]:
-    """The elements of a page, a line each, without its styles and scripts."""
-    text = re.sub(r"(?s)<(script|style)\b(?![^>]*json).*?</\1>", "", text)
-    return re.sub(r"(?<=>)\s*(?=<)", "\n", text).splitlines()
 
 
 def plain(text: str, root: Path) -> str:
