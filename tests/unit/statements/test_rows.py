@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,8 @@ def read(text: str) -> dict[str, Any]:
 def edit(tree: Tree) -> dict[str, Any]:
     """A text after each edit of each node."""
     nodes = [*tree.nodes("entry", "sentence", "section", "clause", "example", "row", "heading")]
-    entries = [*tree.nodes("entry")]
+    # Entries such as `Step 2:` are entries only where they count up.
+    entries = [node for node in tree.nodes("entry") if not re.match(r"\w+ \d", tree.text_of(node))]
     return {
         "without": [delete(tree, node) for node in nodes],
         "after": [insert(tree, node, "Be new.") for node in nodes],
