@@ -78,7 +78,8 @@ def contents(root: Path) -> dict[str, bytes]:
         for path in sorted(root.rglob("*"))
         if path.is_file()
         and not path.relative_to(root).parts[0].startswith(".git")
-        and path.suffix not in {".sqlite3", ".lock"}
+        and ".sqlite3" not in path.name
+        and path.suffix != ".lock"
         and path.name != "prompt.schema.json"
     }
 
