@@ -79,7 +79,7 @@ def contents(root: Path) -> dict[str, bytes]:
         if path.is_file()
         and not path.relative_to(root).parts[0].startswith(".git")
         and ".sqlite3" not in path.name
-        and path.suffix != ".lock"
+        and path.suffix not in {".lock", ".pyc"}
         and path.name != "prompt.schema.json"
     }
 
