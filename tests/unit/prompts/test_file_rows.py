@@ -5,7 +5,7 @@ A row holds the lines that a file has besides one message, or instead of it.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,11 @@ import pytest
 
 from regauge.errors import PromptError
 from regauge.prompts import parse_prompt
-from tests.transcripts import DATA, held_rows, read_rows
+from tests.transcripts import DATA, held_rows, plain_value, read_rows
 
 ROWS = DATA / "prompt_file_rows.jsonl"
 MESSAGE = "messages:\n  - {role: user, content: 'Say {{x}}'}\n"
 UNREAD = {"path", "source", "lines", "warnings", "name", "title"}
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON; of a dataclass what differs from its defaults."""
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: (getattr(value, one.name), one.default) for one in fields(value)}
-        return {name: plain(part) for name, (part, usual) in parts.items() if part != usual}
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | frozenset):
-        return [plain(part) for part in (sorted(value) if isinstance(value, frozenset) else value)]
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def row_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +31,7 @@ def row_of(row: dict[str, Any]) -> dict[str, Any]:
             "errors": [f"{one.line}: {one.message} | {one.fix}" for one in error.diagnostics],
         }
     shown = {
-        one.name: plain(getattr(prompt, one.name))
+        one.name: plain_value(getattr(prompt, one.name))
         for one in fields(prompt)
         if one.name not in UNREAD and getattr(prompt, one.name)
     }
