@@ -169,6 +169,10 @@ COMMANDS = {
     "judges": ("judges list words", "judges list --json nothing", "judges try 'max_words: 2' pyproject.toml",
                "judges try 'contains: regauge' pyproject.toml --json", "judges try 'contain: x' pyproject.toml",
                "judges try 'max_words: 2' nowhere.txt", "judges calibrate tone"),
+    "gate again": ("gate --from latest", f"gate --from {RUNS[3]} --on-broken warn", f"gate --from {RUNS[3]} --on-broken block --json",
+                   f"gate --from {RUNS[3]} --on-drifted block --on-undecided block", f"gate --from {RUNS[2]}", f"gate --from {RUNS[0]}",
+                   f"gate --from {RUNS[3]} --baseline fixtures/baselines/alert-severity.json", f"gate --from {RUNS[3]} --prompt nothing",
+                   f"gate --from {RUNS[3]} --suggest", f"gate --from {RUNS[3]} -o again.json", "gate --from nothing"),
     "schema": ("schema", "schema nothing"),
     "outputs": (f"runs compare {RUNS[0]} {RUNS[1]} --outputs", f"runs compare {RUNS[1]} {RUNS[3]} --outputs"),
 }  # fmt: skip

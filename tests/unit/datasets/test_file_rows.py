@@ -16,8 +16,8 @@ ROWS = DATA / "dataset_rows.jsonl"
 FILES = {
     "texts/long.txt": "A long text.\r\n",
     "texts/empty.txt": "",
-    "tools/look.yml": "look:\n  - {arguments: {q: a}, result: found}\n  - {error: it is down}\n",
-    "tools/bad.yml": "look:\n  - {arguments: 3}\n  - {odd: 1}\n",
+    "tools/look.yml": "look:\n  - {args: {q: a}, result: found}\n  - {error: it is down}\n",
+    "tools/bad.yml": "look:\n  - {args: 3}\n  - {odd: 1}\n",
 }
 
 
