@@ -81,6 +81,7 @@ def contents(root: Path) -> dict[str, bytes]:
         and ".sqlite3" not in path.name
         and path.suffix not in {".lock", ".pyc"}
         and path.name != "prompt.schema.json"
+        and "judges/calibration" not in path.as_posix()  # recordings, with their latencies
     }
 
 
@@ -93,6 +94,11 @@ def plain(text: str, root: Path) -> str:
 
 def told(words: str, root: Path) -> str:
     """What a command prints, how it ends, and which lines of files it changes."""
+    if words.startswith("copy "):
+        _, source, path = shlex.split(words)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / source, root / path)
+        return f"$ {words}\n"
     if words.startswith("edit "):
         _, path, old, new = shlex.split(words)
         text = (root / path).read_text("utf-8")
@@ -125,6 +131,7 @@ RUNS = ("20261122-013852", "20261122-013923", "20261122-014022", "20261122-01414
 INPUTS = " ".join(
     f"-i {name}=A" for name in ("name", "expression", "duration", "summary", "description")
 )
+CALIBRATE = "judges calibrate tone --judge-model sim:clerk-1 --dataset alert-severity"
 COMMANDS = {
     "show": ("show alert-severity", "show alert-severity@1.0.0", "show alert-severity --json",
              "show alert-severity@9.9.9", "show alert-severity HEAD~2", "show nothing"),
@@ -173,6 +180,10 @@ COMMANDS = {
                    f"gate --from {RUNS[3]} --on-drifted block --on-undecided block", f"gate --from {RUNS[2]}", f"gate --from {RUNS[0]}",
                    f"gate --from {RUNS[3]} --baseline fixtures/baselines/alert-severity.json", f"gate --from {RUNS[3]} --prompt nothing",
                    f"gate --from {RUNS[3]} --suggest", f"gate --from {RUNS[3]} -o again.json", "gate --from nothing"),
+    "calibrate": ("new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl",
+                  f"{CALIBRATE} -n", CALIBRATE, "judges calibrate", f"{CALIBRATE} --json --repeats 1", f"{CALIBRATE} --split train",
+                  f"{CALIBRATE} --split test", f"{CALIBRATE} --prune", f"{CALIBRATE} --from-run {RUNS[0]}", f"{CALIBRATE} -o labels.html",
+                  f"{CALIBRATE} --labels none", f"{CALIBRATE} --record none --repeats 5", "judges calibrate max_words"),
     "schema": ("schema", "schema nothing"),
     "outputs": (f"runs compare {RUNS[0]} {RUNS[1]} --outputs", f"runs compare {RUNS[1]} {RUNS[3]} --outputs"),
 }  # fmt: skip
