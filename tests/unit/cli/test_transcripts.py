@@ -94,6 +94,9 @@ def plain(text: str, root: Path) -> str:
 
 def told(words: str, root: Path) -> str:
     """What a command prints, how it ends, and which lines of files it changes."""
+    if words.startswith("drop "):  # a process collects the evals of one project only
+        shutil.rmtree(root / words.removeprefix("drop "))
+        return f"$ {words}\n"
     if words.startswith("copy "):
         _, source, path = shlex.split(words)
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -176,12 +179,12 @@ COMMANDS = {
                "mutate alert-severity --mark nothing --reason x", "mutate alert-severity --mark delete-entry-14881ea0"),
     "judges": ("judges list words", "judges list --json nothing", "judges try 'max_words: 2' pyproject.toml",
                "judges try 'contains: regauge' pyproject.toml --json", "judges try 'contain: x' pyproject.toml",
-               "judges try 'max_words: 2' nowhere.txt", "judges calibrate tone"),
+               "judges try 'max_words: 2' nowhere.txt"),
     "gate again": ("gate --from latest", f"gate --from {RUNS[3]} --on-broken warn", f"gate --from {RUNS[3]} --on-broken block --json",
                    f"gate --from {RUNS[3]} --on-drifted block --on-undecided block", f"gate --from {RUNS[2]}", f"gate --from {RUNS[0]}",
                    f"gate --from {RUNS[3]} --baseline fixtures/baselines/alert-severity.json", f"gate --from {RUNS[3]} --prompt nothing",
                    f"gate --from {RUNS[3]} --suggest", f"gate --from {RUNS[3]} -o again.json", "gate --from nothing"),
-    "calibrate": ("new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl",
+    "calibrate": ("drop evals", "new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl",
                   f"{CALIBRATE} -n", CALIBRATE, "judges calibrate", f"{CALIBRATE} --json --repeats 1", f"{CALIBRATE} --split train",
                   f"{CALIBRATE} --split tune", f"{CALIBRATE} --prune", f"{CALIBRATE} --from-run {RUNS[0]}", f"{CALIBRATE} -o labels.html",
                   f"{CALIBRATE} --labels none", f"{CALIBRATE} --record none --repeats 5", "judges calibrate max_words"),
