@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,26 @@ def assert_as_written(text: str, name: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
+
+
+def page_lines(text: str) -> list[str]:
+    """The elements of a page, a line each, without its styles, scripts and their digests."""
+    text = re.sub(r"sha256-[\w+/]+=*", "sha256", text)
+    text = re.sub(r"(?s)<(script|style)\b(?![^>]*json).*?</\1>", "", text)
+    return re.sub(r"(?<=>)\s*(?=<)", "\n", text).splitlines()
+
+
+def plain_value(value: Any) -> Any:
+    """A value as JSON; of a dataclass what differs from its defaults."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: (getattr(value, one.name), one.default) for one in fields(value)}
+        return {name: plain_value(part) for name, (part, usual) in parts.items() if part != usual}
+    if isinstance(value, dict):
+        return {str(key): plain_value(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        ordered = sorted(value) if isinstance(value, frozenset) else value
+        return [plain_value(part) for part in ordered]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def read_rows(path: Path) -> list[Any]:

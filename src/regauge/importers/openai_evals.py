@@ -612,7 +612,8 @@ class _ApiEval:
         schema = sampling.get("response_format") or mapping_of(sampling.get("text")).get("format")
         if is_mapping(schema) and schema.get("type") == "json_schema":
             prompt.document["responseFormat"] = "json_schema"
-            prompt.document["jsonSchema"] = cast("JSON", schema.get("json_schema") or dict(schema))
+            body = schema.get("json_schema") or {k: v for k, v in schema.items() if k != "type"}
+            prompt.document["jsonSchema"] = cast("JSON", body)
         if sampling.get("tools"):
             text = "tools of the run are not offered to the model"
             self._suite.imported.note("dropped", self._suite.place(path), text)

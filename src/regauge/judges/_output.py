@@ -387,7 +387,7 @@ class JudgedOutput:
         if isinstance(value, MissingValue):
             keys = (
                 f"; the output has {quote_list(sorted(document))}"
-                if isinstance(document, dict)
+                if isinstance(document, dict) and document
                 else ""
             )
             return failed(f"no field {path!r}{keys}", code="missing_field", details={"field": path})

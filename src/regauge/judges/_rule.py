@@ -335,7 +335,7 @@ def _fill_slot(name: str, form: str, params: Mapping[str, JSON]) -> str:
         raise _CaseOnlyError
     if form in _OPTIONAL_FORMS:
         return _OPTIONAL_FORMS[form](value)
-    if value is None or value in ("", []):
+    if value is None or value in ("", [], {}):
         raise _EmptyError
     return _FORMS[form](value)
 

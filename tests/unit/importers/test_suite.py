@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -138,3 +139,25 @@ def test_rows_without_a_text_get_numbers(tmp_path: Path):
     assert [case.document["id"] for case in suite.imported.datasets["sort"]] == ["case-1", "case-2"]
     suite.add_dataset("none", [])
     assert "none" not in suite.imported.datasets
+
+
+def test_a_link_beside_an_eval_object_is_passed_over_and_the_files_after_it_are_read(
+    tmp_path: Path,
+):
+    folder = tmp_path / "export/evals/eval_1"
+    folder.mkdir(parents=True)
+    criterion = {
+        "type": "string_check",
+        "name": "eq",
+        "input": "{{sample.output_text}}",
+        "operation": "eq",
+        "reference": "{{item.label}}",
+    }
+    eval_object = {"id": "eval_1", "name": "Kinds", "testing_criteria": [criterion]}
+    (folder / "eval.json").write_text(json.dumps(eval_object))
+    (folder / "b.jsonl").write_text('{"item": {"text": "late", "label": "delivery"}}\n')
+    (tmp_path / "elsewhere.jsonl").write_text('{"item": {"text": "secret", "label": "x"}}\n')
+    (folder / "a.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    imported = load_importer("openai-evals")(tmp_path / "export", root=tmp_path)
+    (cases,) = imported.datasets.values()
+    assert [case.document["inputs"] for case in cases] == [{"text": "late"}]

@@ -42,6 +42,17 @@ IMPORTS = [
             ("deepeval", "deepeval/cases.json"),
             ("deepeval", "deepeval/test_cases.json"),
             ("deepeval", "deepeval/suite"),
+            # What is seldom in a suite, beside what is usual.
+            ("promptfoo", "edges"),
+            ("openai-evals", "registry"),
+            ("openai-evals", "objects"),
+            ("prompty", "prompty-edges"),
+            ("dotprompt", "dotprompt-edges"),
+            ("deepeval", "deepeval-edges"),
+            ("langsmith", "platforms/langsmith.jsonl"),
+            ("braintrust", "platforms/braintrust.json"),
+            ("inspect", "platforms/inspect.json"),
+            ("inspect", "platforms/samples.jsonl"),
         )
     ),
     *(

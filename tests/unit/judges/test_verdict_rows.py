@@ -82,10 +82,11 @@ def test_what_no_judge_can_be_made_of_is_refused_with_the_words_of_its_row():
 
 
 def judged_row(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with the advice and the verdicts of its rule now."""
+    """A row with the name, the advice and the verdicts of its rule now."""
     rule = read_rule(row["judge"])
     verdicts = [[output, verdict_on(rule, output)] for output, _ in row["verdicts"]]
-    return {**row, "advice": advice_of(rule), "verdicts": verdicts}
+    parts = {"name": rule.name, "advice": advice_of(rule), "verdicts": verdicts}
+    return {"judge": row["judge"], **parts}
 
 
 def verdict_rows() -> Iterator[dict[str, Any]]:

@@ -141,8 +141,16 @@ def test_the_digest_of_an_endpoint_follows_what_changes_its_answers():
         {"base_url": "http://127.0.0.1:8/v1"},
         {"api_key_env": "KEY"},
         {"api_key_command": ["key"]},
+        {"options": {"effort": "low"}},
+        {"vary_seed": True},
     ):
         assert endpoint_digest(settings(**change), {}, "x") != plain
+
+
+def test_the_digest_of_an_endpoint_stays():
+    """Baselines hold it: an option that is introduced, and unset, is no part of it."""
+    assert endpoint_digest(settings(), {}, "x")[:12] == "2bb12bf12c5d"
+    assert endpoint_digest(settings(options={"effort": "low"}), {}, "x")[:12] == "7cb60809ced9"
 
 
 def test_a_provider_whose_package_is_missing_is_an_error_of_its_call():

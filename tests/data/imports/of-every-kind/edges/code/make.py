@@ -1,0 +1,1 @@
+def build(context): return "x"

@@ -1,0 +1,1 @@
+export const other = process.env.OTHER_KEY + process.env.PATH

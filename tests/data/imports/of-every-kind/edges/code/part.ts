@@ -1,0 +1,1 @@
+export const part = process.env.PART_KEY

@@ -1,0 +1,199 @@
+"""What commands print and write in a project with a history: word for word, without a call.
+
+The project in `tests/data/project` is of this tool: two versions of a prompt, a changed one that
+is not committed, the runs of evals on both versions, two gates and a search for a fix.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from regauge.cli import group
+from regauge.errors import RegaugeError
+from tests.transcripts import DATA, assert_as_written, page_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROJECT = DATA / "project"
+DATES = ("20T10:00:00", "20T10:00:00", "21T10:00:00", "21T10:00:00")
+SUBJECTS = ("First version", "Recordings", "Second version", "Baseline")
+# A page has styles and scripts; of a long file its start is held, and how it ends.
+LINES_MAX = 200
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project as it is, with the same commits as when its runs were made."""
+    root = tmp_path_factory.mktemp("project") / "shop"
+    root.mkdir()
+    env = os.environ | {
+        f"GIT_{role}_{part}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in (("NAME", "Ada"), ("EMAIL", "a@example.org"))
+    }
+
+    def git(*words: str, date: str = "") -> None:
+        dates = {f"GIT_{role}_DATE": f"2026-11-{date}+0000" for role in ("AUTHOR", "COMMITTER")}
+        command = ["git", "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", *words]
+        subprocess.run(command, cwd=root, env=env | (dates if date else {}), check=True)
+
+    git("init", "--quiet", "--initial-branch=main", ".")
+    for number, (date, subject) in enumerate(zip(DATES, SUBJECTS, strict=True), start=1):
+        shutil.copytree(PROJECT / f"commits/{number}", root, dirs_exist_ok=True)
+        if number == 1:
+            (root / "gitignore").rename(root / ".gitignore")
+        git("add", "--all")
+        git("commit", "--quiet", "-m", subject, date=date)
+    shutil.copytree(PROJECT / "changed", root, dirs_exist_ok=True)
+    shutil.copytree(PROJECT / "regauge", root / ".regauge")
+    return root
+
+
+@pytest.fixture
+def project(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    root = tmp_path / "shop"
+    shutil.copytree(template, root, symlinks=True)
+    monkeypatch.chdir(root)
+    for name in [name for name in os.environ if name.startswith(("GITHUB_", "REGAUGE_", "OTEL_"))]:
+        monkeypatch.delenv(name)
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "CI": ""}.items():
+        monkeypatch.setenv(name, value)
+    return root
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+        and not path.relative_to(root).parts[0].startswith(".git")
+        and ".sqlite3" not in path.name
+        and path.suffix not in {".lock", ".pyc"}
+        and path.name != "prompt.schema.json"
+        and "judges/calibration" not in path.as_posix()  # recordings, with their latencies
+    }
+
+
+def plain(text: str, root: Path) -> str:
+    """A text without what differs from day to day: its directory, dates of today, and times."""
+    text = text.replace(str(root), "/shop").replace(str(root.parent), "")
+    text = text.replace(f"{datetime.now().astimezone():%Y-%m-%d}", "TODAY")
+    return re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(\+00:00|Z)", "TIME", text)
+
+
+def told(words: str, root: Path) -> str:
+    """What a command prints, how it ends, and which lines of files it changes."""
+    if words.startswith("drop "):  # a process collects the evals of one project only
+        shutil.rmtree(root / words.removeprefix("drop "))
+        return f"$ {words}\n"
+    if words.startswith("copy "):
+        _, source, path = shlex.split(words)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / source, root / path)
+        return f"$ {words}\n"
+    if words.startswith("edit "):
+        _, path, old, new = shlex.split(words)
+        text = (root / path).read_text("utf-8")
+        (root / path).write_text(re.sub(old, new, text, count=1), "utf-8")
+        return f"$ {words}\n"
+    before = contents(root)
+    result = CliRunner().invoke(group, shlex.split(words), prog_name="regauge")
+    error = result.exception
+    if isinstance(error, RegaugeError):
+        end = f"{type(error).__name__} {error.exit_code}: {error}"
+    else:
+        assert error is None or isinstance(error, SystemExit), error
+        end = f"exit {result.exit_code}"
+    lines = [f"$ regauge {words}", *result.stdout.splitlines()]
+    lines += [f"stderr: {line}" for line in result.stderr.splitlines()]
+    lines.append(end)
+    after = contents(root)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            old = before.get(name, b"").decode("utf-8", "replace").splitlines()
+            text = after.get(name, b"").decode("utf-8", "replace")
+            new = page_lines(text) if name.endswith(".html") else text.splitlines()
+            lines.append(f"=== {name}{'' if name in after else ' is gone'}")
+            lines += [f"- {line}" for line in old if line not in new]
+            lines += [f"+ {line}" for line in new if line not in old][:LINES_MAX]
+    return plain("\n".join([*lines, ""]), root)
+
+
+RUNS = ("20261122-013852", "20261122-013923", "20261122-014022", "20261122-014141")
+INPUTS = " ".join(
+    f"-i {name}=A" for name in ("name", "expression", "duration", "summary", "description")
+)
+CALIBRATE = "judges calibrate tone --judge-model sim:clerk-1 --dataset alert-severity"
+COMMANDS = {
+    "show": ("show alert-severity", "show alert-severity@1.0.0", "show alert-severity --json",
+             "show alert-severity@9.9.9", "show alert-severity HEAD~2", "show nothing"),
+    "diff": ("diff alert-severity", "diff alert-severity 1.0.0", "diff alert-severity 1.0.0 1.1.0",
+             "diff alert-severity 1.0.0 1.1.0 --json", "diff alert-severity 1.1.0 1.1.0",
+             "diff alert-severity 9.9.9"),
+    "log": ("log alert-severity", "log alert-severity --json", "log", "log alert-severity --model sim:clerk-2"),
+    "runs": ("runs list", "runs list --limit 1", "runs list --json"),
+    "compare": (f"runs compare {RUNS[0]} {RUNS[1]}", f"runs compare {RUNS[1]} {RUNS[0]}",
+                f"runs compare {RUNS[0]} {RUNS[1]} --json", "runs compare", f"runs compare {RUNS[0]} {RUNS[0]}",
+                f"runs compare {RUNS[0]} {RUNS[1]} {RUNS[3]}", "runs compare 2026 latest", "runs compare x y"),
+    "report": (f"report {RUNS[0]}", "report latest", f"report {RUNS[2]}", "report nothing",
+               f"report {RUNS[0]} --format csv", f"report {RUNS[0]} --json", "report --format html -n"),
+    "pages": (f"report {RUNS[0]} -o page.html", f"report {RUNS[3]} -o gate.html",
+              f"report {RUNS[0]} --against {RUNS[1]} -o both.html"),
+    "report files": (f"report {RUNS[0]} -o out.csv", f"report {RUNS[2]} -o out.json", f"report {RUNS[3]} -o out.md",
+                     f"report {RUNS[0]} --against {RUNS[1]} -o out.md", "report latest --comment --dry-run --pr 3 --repo a/b"),
+    "baseline": ("baseline show", "baseline show alert-severity --json", "baseline show nothing",
+                 "baseline simulate", "baseline simulate alert-severity --cases 200 --json", "baseline simulate nothing"),
+    "refine": ("refine list", "refine list --json", "refine show", "refine show latest --json", "refine diff",
+               "refine verify", "refine stats", "refine stats --json", "refine show 2025", "refine apply latest --dry-run",
+               "refine apply latest", "refine rollback latest"),
+    "refine reject": ("refine reject latest",),
+    "bump": ("bump alert-severity patch -n", "bump alert-severity", "bump nothing", "bump alert-severity major -m 'All new'",
+             "edit prompts/alert-severity.prompt.yml 'at most 30 words' 'at most 20 words'", "diff alert-severity",
+             "bump alert-severity patch -m Shorter -n", "bump alert-severity patch -m Shorter",
+             "edit prompts/alert-severity.prompt.yml 'at most 20 words' 'at most 10 words'", "bump alert-severity",
+             "bump alert-severity minor -m Short --json", "log alert-severity",
+             "edit prompts/alert-severity.prompt.yml 'name: duration' 'name: span'", "bump alert-severity major -m Renamed"),
+    "new": ("new prompt kind", "new prompt kind", "new eval alert-severity", "new eval support --target app.pipeline:reply",
+            "new rubric tone", "new workflow evals", "new workflow nothing",
+            "new workflow evals --install 'pip install regauge==0.1.0'", "new workflow evals --install 'pip install regauge==0.1.0' --shards 4",
+            "new workflow comment --install 'pip install regauge==0.1.0'", "new workflow baseline --install 'pip install regauge==0.1.0'",
+            "new workflow refine --install 'pip install regauge==0.1.0'"),
+    "new case": (f"new case alert-severity mine {INPUTS} --expected '{{\"severity\": \"info\"}}'",
+                 f"new case alert-severity again --from-run {RUNS[0]} --case KubeQuotaFullyUsed",
+                 "edit fixtures/golden/alert-severity.jsonl '.*KubeQuotaFullyUsed.*\n' ''",
+                 f"new case alert-severity again --from-run {RUNS[0]} --case KubeQuotaFullyUsed",
+                 "new case alert-severity yours -i nme=A", "new case alert-severity mine -i nme=A", "new case nothing x -i a=b",
+                 f"new case alert-severity again --from-run {RUNS[0]} --case nowhere"),
+    "mutate": ("mutate alert-severity --mark delete-entry-14881ea0 --reason 'It repeats another line.'",
+               "mutate alert-severity --mark nothing --reason x", "mutate alert-severity --mark delete-entry-14881ea0"),
+    "judges": ("judges list words", "judges list --json nothing", "judges try 'max_words: 2' pyproject.toml",
+               "judges try 'contains: regauge' pyproject.toml --json", "judges try 'contain: x' pyproject.toml",
+               "judges try 'max_words: 2' nowhere.txt"),
+    "gate again": ("gate --from latest", f"gate --from {RUNS[3]} --on-broken warn", f"gate --from {RUNS[3]} --on-broken block --json",
+                   f"gate --from {RUNS[3]} --on-drifted block --on-undecided block", f"gate --from {RUNS[2]}", f"gate --from {RUNS[0]}",
+                   f"gate --from {RUNS[3]} --baseline fixtures/baselines/alert-severity.json", f"gate --from {RUNS[3]} --prompt nothing",
+                   f"gate --from {RUNS[3]} --suggest", f"gate --from {RUNS[3]} -o again.json", "gate --from nothing"),
+    "calibrate": ("drop evals", "new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl",
+                  f"{CALIBRATE} -n", CALIBRATE, "judges calibrate", f"{CALIBRATE} --json --repeats 1", f"{CALIBRATE} --split train",
+                  f"{CALIBRATE} --split tune", f"{CALIBRATE} --prune", f"{CALIBRATE} --from-run {RUNS[0]}", f"{CALIBRATE} -o labels.html",
+                  f"{CALIBRATE} --labels none", f"{CALIBRATE} --record none --repeats 5", "judges calibrate max_words"),
+    "schema": ("schema", "schema nothing"),
+    "outputs": (f"runs compare {RUNS[0]} {RUNS[1]} --outputs", f"runs compare {RUNS[1]} {RUNS[3]} --outputs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_print_and_write_what_was_written_down(name: str, project: Path):
+    texts = [told(words, project) for words in COMMANDS[name]]
+    assert_as_written("\n".join(texts), f"commands/{name}")

@@ -1,0 +1,80 @@
+"""Recorded trials beside new ones: which difference is chance, and whose recordings are better."""
+
+from __future__ import annotations
+
+import pytest
+
+from regauge.evidence import Count
+from regauge.gate import GatePolicy
+from regauge.gate._audit import AuditedTrial, audit_fresh, today_is_worse
+from regauge.gate.power import operating_line
+
+
+def recorded(series: str, outcomes: str, prompt: str = "a") -> list[AuditedTrial]:
+    """Trials of a case each: `+` passed when it was recorded, `-` failed."""
+    return [
+        AuditedTrial(prompt=prompt, case=f"c{n}", series=series, number=0, passed=sign == "+")  # type: ignore[arg-type]
+        for n, sign in enumerate(outcomes)
+    ]
+
+
+def fresh(outcomes: str, prompt: str = "a") -> dict[tuple[str, str], list[bool | None]]:
+    """New trials of a case each; of `?` nothing was measured."""
+    values = {"+": True, "-": False, "?": None}
+    return {(prompt, f"c{n}"): [values[sign]] for n, sign in enumerate(outcomes)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "result", "better", "worse"),
+    [
+        ("++++", "++++", "agree", 0, 0),
+        ("+++-", "++-+", "agree", 1, 1),
+        ("+" * 12, "-" * 12, "better", 12, 0),
+        ("-" * 12, "+" * 12, "agree", 0, 12),
+        ("+" * 12, "-" * 11 + "?", "better", 11, 0),
+        ("+" * 4, "-" * 4, "agree", 4, 0),
+    ],
+)
+def test_recordings_are_better_where_many_pass_that_fail_again(
+    before: str, now: str, result: str, better: int, worse: int
+):
+    report = audit_fresh(recorded("evals", before), fresh(now))
+    assert report is not None
+    assert (report.result, report.better, report.worse) == (result, better, worse)
+    assert report.trials == len(now.replace("?", ""))
+    assert report.prompts == (("a",) if better > worse else ())
+    assert bool(report.fix) is (result == "better")
+    assert report.message.startswith(f"recordings {'agree' if result == 'agree' else 'of a are'}")
+
+
+def test_without_a_pair_there_is_no_report():
+    assert audit_fresh(recorded("evals", "++"), fresh("??")) is None
+    assert audit_fresh(recorded("evals", "++"), {}) is None
+
+
+def test_the_series_that_is_least_by_chance_is_reported_at_its_share_of_the_level():
+    alone = audit_fresh(recorded("gate", "+" * 12), fresh("-" * 12))
+    both = [*recorded("evals", "+++"), *recorded("gate", "+" * 12)]
+    report = audit_fresh(both, fresh("-" * 12))
+    assert alone is not None
+    assert report is not None
+    assert (report.trials, report.p_value) == (12, alone.p_value)
+    assert report.level == alone.level / 2
+
+
+def test_a_prompt_whose_recordings_are_not_better_is_not_named():
+    trials = [*recorded("evals", "+" * 12), *recorded("evals", "-" * 3, "b")]
+    report = audit_fresh(trials, fresh("-" * 12) | fresh("+" * 3, "b"))
+    assert report is not None
+    assert report.prompts == ("a",)
+
+
+def test_the_base_is_worse_today_where_its_record_was_clearly_better():
+    before = [Count(passed=20, trials=20)] * 8
+    assert today_is_worse(before, [Count(passed=0, trials=1)] * 8)
+    assert not today_is_worse(before, [Count(passed=1, trials=1)] * 8)
+
+
+@pytest.mark.parametrize("trials", [0, 3])
+def test_there_is_no_operating_line_without_trials_of_the_base(trials: int):
+    assert operating_line([], GatePolicy(), recorded=trials) is None
