@@ -181,9 +181,12 @@ def facts_of_row(
     row: Mapping[str, Any], checks: Iterable[str], *, graded: Collection[str]
 ) -> TrialFacts | NotRecorded | None:
     """The same from a row of a run record."""
-    if row["cause"] is not None and row["cause"]["kind"] in _NOT_RECORDED:
+    kind: str | None = row["cause"]["kind"] if row["cause"] is not None else None
+    if kind in _NOT_RECORDED:
         return "not-recorded"
-    if row["cause"] is not None or row["source"] is None:
+    if kind == "unavailable":
+        return "unavailable"
+    if kind is not None or row["source"] is None:
         return None
     return _facts(
         {verdict["judge"]: (verdict["outcome"], verdict["score"]) for verdict in row["verdicts"]},

@@ -230,8 +230,10 @@ class GateRun:
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
         """The facts of a trial that the engine receives."""
         compared_case = self._by_key[prompt, case]
-        if isinstance(trial.error, MissingRecordingError) or is_base_unavailable(trial.error):
+        if isinstance(trial.error, MissingRecordingError):
             return "not-recorded"
+        if is_base_unavailable(trial.error):
+            return "unavailable"
         return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.graded)
 
     def _report(self) -> None:

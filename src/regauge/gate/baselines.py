@@ -858,7 +858,8 @@ def baseline_of(
     name, dataset = suite.prompt.name, suite.dataset.name
     baseline, older_path = load(baseline_path(project, name)), None
     if baseline is None:
-        for older in older_names(project, suite.prompt.path):
+        namesake = suite.prompt if suite.target is None else suite.dataset
+        for older in older_names(project, namesake.path):
             before = baseline_path(project, older)
             baseline = load(before)
             if baseline is not None:
