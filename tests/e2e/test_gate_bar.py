@@ -531,6 +531,13 @@ def test_changed_labels_and_calibrations_are_let_through_with_a_reason(repo: Gat
     assert repo.decision()["moved_bars"] == [f"{path} changed"]
 
 
+def test_added_labels_are_calibrated_in_the_same_change(repo: GateRepo):
+    repo.write(LABELS, f'{repo.read(LABELS)}{{"id": 3}}\n')
+    repo.write(CALIBRATION, '{"files": []}\n')
+    repo.commit("Add labels")
+    assert f"{CALIBRATION} changed" not in repo.gate(code=0)
+
+
 def test_the_tier_of_a_case_comes_from_the_base(repo: GateRepo):
     break_prompt(repo)
     repo.gate(code=1)

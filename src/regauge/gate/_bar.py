@@ -693,7 +693,8 @@ def moved_files(
 ) -> Iterator[MovedBar]:
     """Yield files of labels, calibrations or baselines that differ from the base.
 
-    Added labels, new files, and files renamed with their prompt move nothing.
+    Added labels with the calibration that they need, new files, and files renamed with their prompt
+    move nothing.
 
     Args:
         new_stems: The names of renamed prompts now, by those on the base.
@@ -704,8 +705,21 @@ def moved_files(
         if name.startswith(f"{inside}/") and path.suffix in _DATA:
             base = base_commit.repository.read(base_commit.commit, name)
             now = path if path.exists() else path.with_stem(new_stems.get(path.stem, path.stem))
-            if base is not None and not _is_kept(now, base):
+            if base is not None and not _is_kept(now, base) and not _is_renewed(base_commit, name):
                 yield MovedBar(part=base_commit.project.relative(path).as_posix())
+
+
+def _is_renewed(base_commit: BaseCommit, name: str) -> bool:
+    """Return whether a file is a calibration, whose labels only got more."""
+    labels = name.removesuffix(_CALIBRATION) + ".jsonl"
+    path = base_commit.repository.top / labels
+    if labels not in base_commit.changed or not (base_commit.repository.top / name).is_file():
+        return False
+    base = base_commit.repository.read(base_commit.commit, labels)
+    return name.endswith(_CALIBRATION) and base is not None and _is_kept(path, base)
+
+
+_CALIBRATION: Final = ".calibration.json"
 
 
 def _is_kept(path: Path, base: bytes) -> bool:
