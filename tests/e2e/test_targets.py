@@ -416,7 +416,7 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
     second.stdout.fnmatch_lines(
         [
             "*fixtures/outputs/logs.jsonl has no line for case 'c0', trial 1",
-            '*fix: add one: {"case": "c0", "trial": 1, "text": "..."}',
+            '*fix: add a line to fixtures/outputs/logs.jsonl: {"case": "c0", "trial": 1, "text": "..."}',
         ]
     )
     assert {row["case"]: row["outcome"] for row in app.rows() if row["trial"] == 1} == {

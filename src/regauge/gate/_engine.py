@@ -448,7 +448,7 @@ class Gate:
                 case,
                 first=self._first_trials_of(case),
                 seeds=max(policy.first_baseline, self._first[case.prompt]),
-                replay=policy.provisional,
+                replay=policy.provisional or case.recorded,
             )
             for case in gate_cases
         ]

@@ -26,6 +26,7 @@ class MessageContext:
         across_models: Whether two models are compared, and not only two prompts.
         provisional: Whether recorded trials alone decided.
         base_unavailable: Whether the base's target cannot be called.
+        is_recorded: Whether the target is a file of outputs, which no run adds to.
     """
 
     checks: int
@@ -34,6 +35,7 @@ class MessageContext:
     across_models: bool = False
     provisional: bool = False
     base_unavailable: bool = False
+    is_recorded: bool = False
 
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
@@ -112,6 +114,8 @@ def _unchanged_text(_report: CaseReport, _: MessageContext) -> str:
 
 
 def _unmeasured_text(report: CaseReport, context: MessageContext) -> str:
+    if context.is_recorded and not report.recorded:
+        return "the file of outputs has none of it."
     if report.unrecorded_trials and not report.unmeasured_trials:
         live_trials = _trials(report.unrecorded_trials, "live ")
         return f"none of its trials is recorded; it needs {live_trials}."
@@ -140,18 +144,8 @@ def _mixed_text(report: CaseReport, _: MessageContext) -> str:
 
 def _undecided_text(report: CaseReport, context: MessageContext) -> str:
     new, today, before = _counts(report)
-    if report.unrecorded_trials and context.provisional:
-        return (
-            f"failed {_failed(new)} recorded trials; base passed {before}. Left to the audit: a run"
-            " with a key tests it side by side."
-        )
-    if report.unrecorded_trials and context.base_unavailable:
-        earlier = f"; base passed {before} before" if before.trials else ""
-        return f"failed {_failed(new)} new trials{earlier}. Base cannot be called to compare."
     if report.unrecorded_trials:
-        few = {0: "none is recorded", 1: "only 1 is recorded"}
-        recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
-        return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
+        return _unrecorded_text(report, context)
     if report.repeat_count and not new.passed:
         return f"passed {new}; base passed {before + today}. {_repeat_text(report)}"
     decisive = report.decisive
@@ -165,6 +159,23 @@ def _undecided_text(report: CaseReport, context: MessageContext) -> str:
         f"passed {new}; base passed {before} before{side}. Probably worse, not certain among"
         f" {context.checks} checks. {_MORE_TRIALS_HINT}"
     )
+
+
+def _unrecorded_text(report: CaseReport, context: MessageContext) -> str:
+    new, _, before = _counts(report)
+    if context.provisional:
+        return (
+            f"failed {_failed(new)} recorded trials; base passed {before}. Left to the audit: a run"
+            " with a key tests it side by side."
+        )
+    if context.is_recorded:
+        return f"failed {_failed(new)} outputs; base passed {before}. There are no more outputs."
+    if context.base_unavailable:
+        earlier = f"; base passed {before} before" if before.trials else ""
+        return f"failed {_failed(new)} new trials{earlier}. Base cannot be called to compare."
+    few = {0: "none is recorded", 1: "only 1 is recorded"}
+    recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
+    return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
 
 
 def _removed_text(report: CaseReport, _: MessageContext) -> str:

@@ -88,7 +88,7 @@ class StoredNumbers:
         return number if is_recorded or EVALS_FIRST + nth >= BASELINE_FIRST else EVALS_FIRST + nth
 
 
-_NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})
+_UNAVAILABLE = frozenset({MissingOutputError.__name__, "unavailable"})
 
 
 Kind = TypeVar("Kind")
@@ -182,9 +182,9 @@ def facts_of_row(
 ) -> TrialFacts | NotRecorded | None:
     """The same from a row of a run record."""
     kind: str | None = row["cause"]["kind"] if row["cause"] is not None else None
-    if kind in _NOT_RECORDED:
+    if kind == MissingRecordingError.__name__:
         return "not-recorded"
-    if kind == "unavailable":
+    if kind in _UNAVAILABLE:
         return "unavailable"
     if kind is not None or row["source"] is None:
         return None

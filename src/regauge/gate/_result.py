@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from regauge.errors import BudgetError, MissingRecordingError, RecordingError
+from regauge.errors import BudgetError, MissingOutputError, MissingRecordingError, RecordingError
 from regauge.evidence import AnchorReport, Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
@@ -359,7 +359,9 @@ class GateResult:
         errors = list(self.errors())
         if any(isinstance(error, BudgetError) for error in errors):
             return "budget"
-        if any(isinstance(error, MissingRecordingError) for error in errors):
+        # A run cannot make outputs that are missing in a file.
+        makeable = [error for error in errors if not isinstance(error, MissingOutputError)]
+        if any(isinstance(error, MissingRecordingError) for error in makeable):
             return "recordings"
         return "completions" if errors else ""
 

@@ -209,7 +209,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
                 unread.append(place)
         elif _SOURCE.fullmatch(name):
             sources += _data_file(module.literals(call), call, file, suite, place)
-        elif name.endswith("Metric") or name in _METRICS or call in module.listed:
+        elif name.endswith("Metric") or name in _METRICS or call in module.metric_calls:
             judge = _judge(module, call, name, suite, place)
             for user in module.users(call, test):
                 judges.setdefault(user, []).append(judge)
@@ -275,7 +275,7 @@ class _Module:
         self.calls = [
             (call, name, test) for call, test in self._walk(tree) if (name := self._name(call))
         ]
-        self.listed = {*self._listed()}
+        self.metric_calls = {*self._find_metrics()}
         self._names_read: dict[str, set[str]] = {}
         for statement in tree.body:
             if isinstance(statement, _FUNCTIONS):
@@ -297,7 +297,7 @@ class _Module:
             return self._aliases.get(function.id, function.id)
         return function.attr if isinstance(function, ast.Attribute) else ""
 
-    def _listed(self) -> Iterator[ast.Call]:
+    def _find_metrics(self) -> Iterator[ast.Call]:
         """The calls in the lists of metrics of assertions, whatever their names."""
         for call, name, _ in self.calls:
             values = [*call.args, *(keyword.value for keyword in call.keywords)]

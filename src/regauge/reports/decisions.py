@@ -106,7 +106,7 @@ _LASTING = frozenset(
         *("import", "outside", "signature", "malformed", "too-large", "closed"),
         *("exception", "crash", "command", "unavailable", "connection", "timeout"),
         *("authentication", "permission", "quota", "not-found", "bad-request", "redirect"),
-        *("ConversationError", "JudgeError"),
+        *("ConversationError", "JudgeError", "MissingOutputError"),
     )
 )
 
@@ -144,6 +144,8 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
                     "the base cannot be called: merge after a review of these cases, or"
                     f" {fix or 'have it run here'} and continue"
                 )
+            elif fix:
+                step = f"{fix}, and continue"
             elif "--more-trials" in missing:
                 step = (
                     "mark the cases that matter as critical, or continue with the workflow's input"
@@ -563,6 +565,7 @@ def _case_document(
         across_models=evidence.across_models,
         provisional=outcome.policy.provisional,
         base_unavailable=evidence.base_unavailable,
+        is_recorded=case.recorded,
     )
     passing, failing = _passing_and_failing(report, evidence)
     return CaseDocument(
