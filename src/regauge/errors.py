@@ -330,7 +330,7 @@ class MissingOutputError(MissingRecordingError):
         self.file = file
         line = json.dumps({"case": case, "trial": trial, "text": "..."}, ensure_ascii=False)
         problem = f"fixtures/{file} has no line for case {case!r}, trial {trial}"
-        self.args = (f"{problem}\n  fix: add one: {line}",)
+        self.args = (f"{problem}\n  fix: add a line to fixtures/{file}: {line}",)
 
 
 class BudgetError(UnmeasuredError):

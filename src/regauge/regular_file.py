@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 BYTES_MAX: Final = 1024 * 1024 * 1024
 """The largest file that is read: 1 GiB."""
 
+LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
+"""The beginning of a file that stands for one in Git LFS."""
+
 _KINDS: Final = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -51,6 +54,9 @@ def open_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> Generator[BinaryI
     descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
     with os.fdopen(descriptor, "rb") as file:
         _check(os.fstat(descriptor), path, bytes_max)
+        if file.peek(len(LFS_POINTER)).startswith(LFS_POINTER):
+            message = "it is a pointer of Git LFS, whose content is missing: git lfs pull"
+            raise OSError(errno.EINVAL, message, str(path))
         yield file
 
 

@@ -301,6 +301,15 @@ def start_a_prompt_over(broken: Broken) -> None:
     repo.regauge("bump", "severity")
 
 
+def rename_with_all_files(broken: Broken) -> None:
+    """A baseline that moves with its prompt is the same."""
+    repo = broken.repo
+    for path in (PROMPT, GOLDEN, BASELINE):
+        repo.git("mv", path, path.replace("alert-severity", "severity"))
+    repo.edit(EVAL, '"alert-severity"', '"severity"')
+    repo.regauge("bump", "severity")
+
+
 def give_up_cases(broken: Broken) -> None:
     """All cases that the prompt does not pass are removed, with a reason."""
     repo = broken.repo
@@ -455,6 +464,7 @@ def ask_less(broken: Broken) -> None:
         (call_through_another_provider, 1, "broken of 24 cases"),
         (ask_less, 1, "broken of 24 cases"),
         (replay_by_conftest, 1, "recordings of alert-severity are better than fresh trials"),
+        (rename_with_all_files, 1, "broken of 24 cases"),
         (start_a_prompt_over, 0, "; review also: alert-severity removed, severity new"),
         (give_up_cases, 0, " cases removed\n"),
         (wrap_judge, 2, f"code of judge field_equals(severity) ({EVAL}) changed"),
@@ -519,6 +529,13 @@ def test_changed_labels_and_calibrations_are_let_through_with_a_reason(repo: Gat
     assert f"{path} changed" in repo.gate(code=2)
     repo.gate("--accept-judge-change", WHY, code=0)
     assert repo.decision()["moved_bars"] == [f"{path} changed"]
+
+
+def test_added_labels_are_calibrated_in_the_same_change(repo: GateRepo):
+    repo.write(LABELS, f'{repo.read(LABELS)}{{"id": 3}}\n')
+    repo.write(CALIBRATION, '{"files": []}\n')
+    repo.commit("Add labels")
+    assert f"{CALIBRATION} changed" not in repo.gate(code=0)
 
 
 def test_the_tier_of_a_case_comes_from_the_base(repo: GateRepo):

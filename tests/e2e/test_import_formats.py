@@ -120,7 +120,7 @@ def test_the_registry_is_imported_and_judged_as_its_classes_do(place: Place, mod
         "checks": [{"starts_with": ["time"]}],
     }
     text = report(place)
-    assert "test_modelgraded/joke_fruits.jsonl is a pointer of Git LFS; run git lfs pull" in text
+    assert "joke_fruits.jsonl cannot be read: it is a pointer of Git LFS" in text
     assert "a meta-evaluation is the calibration of a judge here" in text
     assert "system messages named example_user and example_assistant became user" in text
     model.answers = {
@@ -440,6 +440,7 @@ def test_bot(golden):
     ):
         assert spec in text
     assert "`threshold` of GEval is made by code: write it in the eval" in report(place)
+    assert "`Own` has no counterpart here and is unmeasured: its class is Python" in report(place)
     assert "left out" not in report(place)
     model.answers = {"Which pod": "api-7"}
     place.loaded = ("quiet_deepeval",)

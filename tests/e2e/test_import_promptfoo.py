@@ -513,6 +513,8 @@ def test_an_assertion_without_counterpart_is_unmeasured_and_named(
         ({"tests": ["file://folder"]}, "tests are missing: folder is a directory; name its files"),
         ({"tests": ["file://tests.xlsx"]}, "tests.xlsx is a spreadsheet; save it as CSV"),
         ({"tests": [{"vars": {"q": "file://q.py"}}]}, "is computed by code in file://q.py"),
+        ({"tests": [{"vars": {"q": "{{ env.APP_LANG }}"}}]}, "`q` reads the environment variable APP_LANG; write its value"),
+        ({"tests": [{"vars": {"q": "1"}, "metadata": {"team": "pay", "tags": ["a"]}}]}, "`metadata` of a test, apart from `tags`: team"),
         ({"defaultTest": "file://missing.yaml"}, "`defaultTest` is not imported: "),
         ({"defaultTest": "file://folder/default.js"}, "`defaultTest` is code, which is not run"),
         ({"defaultTest": {"options": {"rubricPrompt": "Grade it."}}, "tests": [{"vars": {"q": "1"}, "assert": [{"type": "llm-rubric", "value": "polite"}]}]}, "`rubricPrompt` has no {{output}}; the criterion is judged"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from regauge.recordings import lock_directory
 from tests import processes
 from tests.served import JsonHandler, Served
 
@@ -425,7 +426,7 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
     second.stdout.fnmatch_lines(
         [
             "*fixtures/outputs/logs.jsonl has no line for case 'c0', trial 1",
-            '*fix: add one: {"case": "c0", "trial": 1, "text": "..."}',
+            '*fix: add a line to fixtures/outputs/logs.jsonl: {"case": "c0", "trial": 1, "text": "..."}',
         ]
     )
     assert {row["case"]: row["outcome"] for row in app.rows() if row["trial"] == 1} == {
@@ -720,7 +721,7 @@ def commit(project: EvalProject, *, branch: str = "") -> None:
         git("checkout", "-q", "-b", branch)
 
 
-def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> None:
+def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject, tmp_path: Path) -> None:
     assert repository.command("record").returncode == 0
     commit(repository, branch="change")
     unchanged = repository.command("gate", "main")
@@ -730,7 +731,15 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     repository.write(
         "app/words.py", f"SEVERITY = {dict.fromkeys(map(str, range(6)), 'critical')!r}\n"
     )
-    rejected = repository.command("gate", "main")
+    # A killed process leaves its checkout of the base.
+    killed, running = (tmp_path / f"regauge-base-{name}" for name in ("killed", "running"))
+    for path in (killed, running):
+        subprocess.run(
+            ["git", "worktree", "add", "-q", "--detach", path], check=True, cwd=repository.root
+        )
+    with lock_directory(running):
+        rejected = repository.command("gate", "main")
+    assert not killed.exists()
     assert rejected.returncode == 1, rejected.stdout + rejected.stderr
     assert "rejected against main" in rejected.stdout
     assert "2 broken" in rejected.stdout
@@ -744,7 +753,10 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
         capture_output=True,
         text=True,
     )
-    assert len(listed.stdout.splitlines()) == 1
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == [
+        str(repository.root),
+        str(running),
+    ]
 
     # A replay of the same change needs no code.
     replay = repository.command("gate", "main", "--record=none")
@@ -759,17 +771,35 @@ def test_the_gate_calls_the_code_of_both_commits(repository: EvalProject) -> Non
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
 
 
-def test_a_gate_names_files_of_a_target_whose_change_runs_no_case(repository: EvalProject) -> None:
+_COMMAND = '[tool.regauge.targets.app]\nkind = "command"\n'
+
+
+@pytest.mark.parametrize(
+    ("settings", "edited"),
+    [
+        (f'{TABLE}files = ["app/pipeline.py"]\n', "app/words.py"),
+        (f'{_COMMAND}argv = ["sh", "-c", "cat > input; cat words/*.json"]\n', "words/a.json"),
+        (f'{_COMMAND}argv = ["sh", "run.sh"]\n', "words/a.json"),
+    ],
+    ids=["a module", "a pattern of a shell", "a script"],
+)
+def test_a_gate_names_files_of_a_target_whose_change_runs_no_case(
+    repository: EvalProject, settings: str, edited: str
+) -> None:
     """`files` stands for all modules, so a module that it omits makes no recording stale."""
-    repository.settings(provider=f'{TABLE}files = ["app/pipeline.py"]\n')
+    repository.settings(provider=settings)
+    repository.write("run.sh", "cat > input\ncd words\ncat *.json\n")
+    repository.write("words/a.json", '{"severity": "critical"}')
+    repository.write(".gitignore", (repository.root / ".gitignore").read_text() + "input\n")
     assert repository.command("record").returncode == 0
     commit(repository, branch="change")
-    repository.write("app/words.py", "SEVERITY = {}\n")
+    repository.write(edited, "SEVERITY = {}\n")
+    repository.write("README.md", "words\n")
     accepted = repository.command("gate", "main")
     assert accepted.returncode == 0
-    note = "the target app uses app/words.py, whose change runs no case: name it in `files`"
+    note = f"the target app uses {edited}, whose change runs no case: name it in `files`"
     assert f"note: {note}" in accepted.stdout
-    assert "; not measured: app with app/words.py edited\n" in accepted.stdout
+    assert f"; not measured: app with {edited} edited\n" in accepted.stdout
     measure = "next: measure what ran no trial before the merge: pytest evals --record all\n"
     assert measure in accepted.stdout
 
@@ -791,6 +821,48 @@ def test_a_gate_names_data_of_a_module_that_a_target_imports(repository: EvalPro
     accepted = processes.run(script, "gate", "main", cwd=repository.root, env={**os.environ})
     assert accepted.returncode == 0, accepted.stderr
     assert "; not measured: app with app/severe.txt edited\n" in accepted.stdout
+
+
+def test_a_renamed_dataset_of_a_target_keeps_its_baseline(repository: EvalProject) -> None:
+    assert repository.command("baseline", "update", "--trials", "3").returncode == 0
+    commit(repository, branch="change")
+    golden = repository.root / "fixtures/golden/triage.jsonl"
+    golden.rename(golden.with_stem("alerts"))
+    evals = (repository.root / "evals/test_triage.py").read_text()
+    repository.write("evals/test_triage.py", evals.replace('"triage"', '"alerts"'))
+    commit(repository)
+    text = repr(dict.fromkeys(map(str, range(6)), "critical"))
+    repository.write("app/words.py", f"SEVERITY = {text}\n")
+    gated = repository.command("gate", "main")
+    assert gated.returncode == 1, gated.stdout
+    assert "note: alerts was called triage in main" in gated.stdout
+    assert "2 broken" in gated.stdout
+    assert "no eval measures it any more" not in gated.stdout
+    assert "base has no baseline" not in gated.stdout
+
+
+def test_the_code_of_the_base_in_a_submodule_runs(repository: EvalProject, tmp_path: Path) -> None:
+    def git(*arguments: str, directory: Path = repository.root) -> None:
+        settings = ("user.name=N", "user.email=n@example.org", "protocol.file.allow=always")
+        options = [part for setting in settings for part in ("-c", setting)]
+        subprocess.run(["git", *options, *arguments], check=True, cwd=directory)
+
+    app = repository.root / "app"
+    app.rename(tmp_path / "library")
+    git("init", "-q", directory=tmp_path / "library")
+    git("add", "-A", directory=tmp_path / "library")
+    git("commit", "-q", "-m", "app", directory=tmp_path / "library")
+    git("init", "-q", "-b", "main")
+    git("submodule", "-q", "add", str(tmp_path / "library"), "app")
+    assert repository.command("record").returncode == 0
+    commit(repository, branch="change")
+    text = repr(dict.fromkeys(map(str, range(6)), "critical"))
+    repository.write("app/words.py", f"SEVERITY = {text}\n")
+    git("commit", "-q", "-a", "-m", "fewer", directory=app)
+    gated = repository.command("gate", "main")
+    assert gated.returncode == 1, gated.stdout
+    assert "2 broken" in gated.stdout
+    assert "Side by side today: the candidate 0 of 5" in gated.stdout
 
 
 def test_a_renamed_function_is_compared_with_that_of_the_base(repository: EvalProject) -> None:
@@ -836,6 +908,8 @@ def test_a_target_that_opens_what_judges_read_is_unmeasured(repository: EvalProj
 KNOWING = """\
 import os
 
+import app.words
+
 TEXTS = {texts!r}
 
 
@@ -848,13 +922,17 @@ def answer(text):
 def test_a_gate_names_code_that_knows_the_cases_or_the_test(repository: EvalProject) -> None:
     texts = [f"an alert with the number {n}" for n in range(8)]
     repository.golden([case(n, text, "critical") for n, text in enumerate(texts)])
-    repository.write("app/words.py", f"SEVERITY = dict.fromkeys({texts}, 'critical')\n")
+    words = "SEVERITY = dict.fromkeys({}, 'critical')\n"
+    others = [f"alert {n}" for n in range(32)]
+    repository.write("app/words.py", words.format([*texts, *others]))
     assert repository.command("record").returncode == 0
     commit(repository, branch="change")
     repository.write("app/pipeline.py", KNOWING.format(texts=texts))
+    repository.write("app/words.py", words.format(texts))
     gated = repository.command("gate", "main")
     head = gated.stdout.splitlines()[0]
     assert "app/pipeline.py has inputs of 8 cases of triage, app/pipeline.py names pytest" in head
+    assert "app/words.py shortened from 40 to 8 values" in head
 
 
 def test_a_gate_names_why_the_target_cannot_be_imported(repository: EvalProject) -> None:
@@ -880,32 +958,46 @@ def test_a_gate_names_why_the_target_cannot_be_imported(repository: EvalProject)
     assert step.partition("; then")[0] in again.stdout
 
 
+_RAISES_FOR_3 = "def answer(text):\n    if text == '3': raise KeyError(text)\n"
+_RAISED = (
+    "the base of triage: app.pipeline:answer raised an error at app/pipeline.py:2: KeyError: '3'"
+)
+
+
 @pytest.mark.parametrize(
-    ("base", "said", "counts"),
+    ("base", "change", "words"),
     [
+        (_RAISES_FOR_3, "", [_RAISED, "gate: accepted", "8 passed"]),
         (
-            "def answer(text):\n    if text == '3': raise KeyError(text)\n",
-            "the base of triage: app.pipeline:answer raised an error: KeyError: '3'",
-            "1 undecided, 7 passed",
+            _RAISES_FOR_3,
+            "    if text == '3': return {'severity': 'info'}\n",
+            [
+                *(_RAISED, "gate: undecided", "1 of 8 cases needs trials of the base"),
+                *("1 undecided, 7 passed", "Base cannot be called to compare."),
+                "merge after a review of these cases, or have the code of the base run here",
+            ],
         ),
         (
             "def answer(txt):\n",
-            "the base of triage: app.pipeline:answer: the function takes (txt)",
-            "8 undecided",
+            "",
+            ["the base of triage: app.pipeline:answer: the function takes (txt)", "8 passed"],
         ),
     ],
+    ids=["repaired", "broken in another way", "never called"],
 )
 def test_a_base_whose_code_fails_can_be_changed(
-    repository: EvalProject, base: str, said: str, counts: str
+    repository: EvalProject, base: str, change: str, words: list[str]
 ) -> None:
     returns = "    return {'severity': 'critical'}\n"
     repository.write("app/pipeline.py", base + returns)
     commit(repository, branch="change")
-    repository.write("app/pipeline.py", f"def answer(text):\n{returns}")
+    repository.write("app/pipeline.py", f"def answer(text):\n{change}{returns}")
     gated = repository.command("gate", "main")
-    assert gated.returncode == 4, gated.stdout
-    for words in (said, counts, "the base of triage could not be called", "merge after a review"):
-        assert words in gated.stdout
+    assert gated.returncode == (4 if change else 0), gated.stdout
+    for expected in (*words, "the base of triage could not be called"):
+        assert expected in gated.stdout
+    again = repository.command("gate", "--from", "latest")
+    assert again.stdout.splitlines()[0] == gated.stdout.splitlines()[0]
 
 
 def test_a_target_accepts_broken_cases_in_its_changelog(repository: EvalProject) -> None:
@@ -1012,7 +1104,7 @@ def test_a_base_that_cannot_be_called_leaves_the_history_alone(repository: EvalP
     text = done.stdout + done.stderr
     assert done.returncode == 4, text
     assert "gate: undecided" in text
-    assert "the base of triage could not be called, so the baseline alone decided" in text
+    assert "the base of triage could not be called" in text
     assert "No module named 'a_package_that_is_gone'" in text
     assert "drifted" not in text
 

@@ -108,6 +108,15 @@ def literals_in(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]
     )
 
 
+def count_values(source: bytes) -> int:
+    """Return the number of values that the lists, sets and mappings of some code display."""
+    return sum(
+        len(node.values if isinstance(node, ast.Dict) else node.elts)
+        for node in ast.walk(_parse(source))
+        if isinstance(node, ast.Dict | ast.List | ast.Set)
+    )
+
+
 def _files(judge: object) -> Iterator[str]:
     """The files of the classes and functions of a judge."""
     seen: set[int] = set()
@@ -484,7 +493,7 @@ def moved_judging(
         yield from _lost_evals(base_commit, before, suites)
     new_paths = {old: new for new, old in base_commit.renamed.items()}
     for suite, is_known in suites:
-        name = base_commit.prompt_name(suite.prompt)
+        name = base_commit.eval_name(suite)
         of_prompt = {
             new_paths.get(path, path)
             for path, evals_of_file in before.items()
@@ -514,7 +523,7 @@ def _lost_evals(
     ]
     suites_known: dict[tuple[str, str], list[bool]] = {}
     for suite, is_known in suites:
-        names = base_commit.prompt_name(suite.prompt), suite.prompt.name
+        names = base_commit.eval_name(suite), suite.prompt.name
         suites_known.setdefault(names, []).append(is_known)
     for (base_name, name), knows in suites_known.items():
         of_base = [
@@ -679,22 +688,43 @@ def _is_of_regauge(node: ast.Import | ast.ImportFrom) -> bool:
     return isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("regauge.")
 
 
-def moved_files(base_commit: BaseCommit, directory: Path) -> Iterator[MovedBar]:
+def moved_files(
+    base_commit: BaseCommit, directory: Path, *, new_stems: Mapping[str, str]
+) -> Iterator[MovedBar]:
     """Yield files of labels, calibrations or baselines that differ from the base.
 
-    Added labels and new files move nothing.
+    Added labels with the calibration that they need, new files, and files renamed with their prompt
+    move nothing.
+
+    Args:
+        new_stems: The names of renamed prompts now, by those on the base.
     """
     inside = base_commit.repository.inside(directory)
     for name in sorted(base_commit.changed):
         path = base_commit.repository.top / name
         if name.startswith(f"{inside}/") and path.suffix in _DATA:
             base = base_commit.repository.read(base_commit.commit, name)
-            if base is not None and not _only_added(path, base):
+            now = path if path.exists() else path.with_stem(new_stems.get(path.stem, path.stem))
+            if base is not None and not _is_kept(now, base) and not _is_renewed(base_commit, name):
                 yield MovedBar(part=base_commit.project.relative(path).as_posix())
 
 
-def _only_added(path: Path, base: bytes) -> bool:
-    """Return whether a file of labels keeps every line of the base."""
-    if path.suffix != ".jsonl" or not path.is_file():
+def _is_renewed(base_commit: BaseCommit, name: str) -> bool:
+    """Return whether a file is a calibration, whose labels only got more."""
+    labels = name.removesuffix(_CALIBRATION) + ".jsonl"
+    path = base_commit.repository.top / labels
+    if labels not in base_commit.changed or not (base_commit.repository.top / name).is_file():
         return False
-    return {*base.splitlines()} <= {*path.read_bytes().splitlines()}
+    base = base_commit.repository.read(base_commit.commit, labels)
+    return name.endswith(_CALIBRATION) and base is not None and _is_kept(path, base)
+
+
+_CALIBRATION: Final = ".calibration.json"
+
+
+def _is_kept(path: Path, base: bytes) -> bool:
+    """Return whether a file is the base's, or as labels keeps every line of the base."""
+    data = path.read_bytes() if path.is_file() else None
+    if data is None or path.suffix != ".jsonl":
+        return data == base
+    return {*base.splitlines()} <= {*data.splitlines()}

@@ -232,7 +232,13 @@ def compare_with_base(
             origin=origin,
             target=target,
         )
-    states = case_states(suite, base_eval, before)
+    states = case_states(
+        suite,
+        base_eval,
+        before,
+        is_new=before is None
+        and base_commit.adds_dataset(suite.dataset, prompt=(prompt or head).name),
+    )
     match = BaselineMatch()
     anchor = None
     if base_eval is not None and prompt is not None:
@@ -369,12 +375,13 @@ def _subject_of_base(
     """Return the base's prompt and target, and whether the eval pins a version or has a target."""
     head, head_target = suite.prompt, suite.target
     if head_target is not None:
+        name = base_commit.eval_name(suite)
         target = read_or_note(
-            lambda: target_of_base(head_target, base_commit, eval_name=head.name),
+            lambda: target_of_base(head_target, base_commit, eval_name=name),
             base_commit,
             unreadable,
         )
-        prompt = target.describe_subject(head.name, path=head.path) if target is not None else None
+        prompt = target.describe_subject(name, path=head.path) if target is not None else None
         return prompt, target, True
     # An eval may pin a released version, which a change does not affect.
     if head.source != _file_text(head):
@@ -563,16 +570,21 @@ def read_or_note(
 
 
 def case_states(
-    suite: Eval, base_eval: Eval | None, before: Dataset | None
+    suite: Eval, base_eval: Eval | None, before: Dataset | None, *, is_new: bool = False
 ) -> dict[str, CaseState]:
-    """The state of each case by id: whether its request changed."""
+    """The state of each case by id: whether its request changed.
+
+    Args:
+        before: Golden cases of the base; None if they are today's.
+        is_new: Whether the change adds the dataset: its cases are new if their requests are the
+            base's, which no trial would show otherwise.
+    """
     states: dict[str, CaseState] = {}
     for case in suite.dataset:
         request = _request(suite, case)
         base_request = _request(base_eval, case) if base_eval is not None else None
-        states[case.id] = case_state(
-            case, before=before, request=request or "", base_request=base_request
-        )
+        state = case_state(case, before=before, request=request or "", base_request=base_request)
+        states[case.id] = "new" if is_new and state == "unchanged" else state
     return states
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # A requested trial without a result.
 _PENDING = "pending"
+_NOT_RECORDED = ("not-recorded", "unavailable")
 
 
 class Request(NamedTuple):
@@ -130,9 +131,14 @@ class CaseTrials:
         unmeasured = not_recorded = 0
         for number in chain.from_iterable(numbers):
             trial = trials[number] if number < len(trials) else _PENDING
-            not_recorded += trial == "not-recorded"
+            not_recorded += trial in _NOT_RECORDED
             unmeasured += trial is None or trial is _PENDING
         return unmeasured, not_recorded
+
+    @property
+    def lacks_base(self) -> bool:
+        """Return whether trials that replace a baseline are not recorded."""
+        return "not-recorded" in self._sides["base"][: self.seeds]
 
     def facts(self, side: Side, start: int = 0, stop: int | None = None) -> Iterator[TrialFacts]:
         """The measured trials of a side, by number."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 import tempfile
 import tomllib
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.datasets import load_dataset
-from regauge.errors import GitError, PromptError, ProviderError
+from regauge.errors import GitError, PromptError
+from regauge.gate._checkout import Checkout
 from regauge.gate.baselines import older_names, parse_baseline
-from regauge.git import git
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, Settings
 from regauge.prompts import (
     LOCK_NAME,
@@ -36,45 +34,8 @@ if TYPE_CHECKING:
     from regauge.gate.baselines import Baseline
     from regauge.project import Project
     from regauge.prompts import Prompt
-    from regauge.runner import DeclaredEval
+    from regauge.runner import DeclaredEval, Eval
     from regauge.targets import Target
-
-
-class Checkout:
-    """The files of a commit in a detached worktree, created when needed."""
-
-    def __init__(self, root: Path, commit: str, *, prefix: str) -> None:
-        self._root = root
-        self._commit = commit
-        self._prefix = prefix
-        self._directory: Path | None = None
-
-    def project(self) -> Path:
-        """The root of the project in the worktree.
-
-        Raises:
-            ProviderError: The worktree cannot be created.
-        """
-        if self._directory is None:
-            directory = Path(tempfile.mkdtemp(prefix="regauge-base-")).resolve()
-            try:
-                git(self._root, "worktree", "add", "--detach", str(directory), self._commit)
-            except GitError as error:
-                shutil.rmtree(directory, ignore_errors=True)
-                raise ProviderError(
-                    f"the code of the base cannot be checked out: {error}", kind="unavailable"
-                ) from error
-            self._directory = directory
-        return self._directory / self._prefix
-
-    def remove(self) -> None:
-        """Remove the worktree if it exists."""
-        directory, self._directory = self._directory, None
-        if directory is None:
-            return
-        with suppress(GitError):
-            git(self._root, "worktree", "remove", "--force", str(directory))
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def target_of_base(
@@ -307,13 +268,21 @@ class BaseCommit:
     @cached_property
     def checkout(self) -> Checkout:
         """A worktree of the base."""
-        return Checkout(self.repository.top, self.commit, prefix=self.prefix)
+        return Checkout(self.repository, self.commit, prefix=self.prefix)
 
     def prompt_name(self, head: Prompt) -> str:
         """The name of a prompt on the base; today's if it is new."""
         if not _is_prompt(head.path):
             return head.name  # the eval is of a target
         return prompt_name(Path(self._prompt_path(head) or head.path))
+
+    def eval_name(self, suite: Eval) -> str:
+        """The name of an eval's prompt on the base, or of its target; today's if it is new."""
+        name = self.prompt_name(suite.prompt)
+        if suite.target is None or name != suite.dataset.name:
+            return name
+        # The eval of a target has the name of its dataset.
+        return self.dataset_name(suite.dataset, prompt=name)
 
     def _prompt_path(self, head: Prompt) -> str:
         """The path of a prompt on the base; empty if it is new."""
@@ -340,7 +309,7 @@ class BaseCommit:
             DatasetError: They cannot be read.
         """
         name = self._dataset_path(head, prompt)
-        if not name or (name not in self.changed and not any(map(self._is_input, self.changed))):
+        if not name or not (self.differs(name) or any(map(self._is_input, self.changed))):
             return None
         with tempfile.TemporaryDirectory() as directory:
             root = Path(directory).resolve()
@@ -385,6 +354,11 @@ class BaseCommit:
     def dataset_name(self, head: Dataset, *, prompt: str) -> str:
         """The name of a dataset on the base; today's if the base does not have it."""
         return Path(self._dataset_path(head, prompt) or head.path).name.split(".", maxsplit=1)[0]
+
+    def adds_dataset(self, head: Dataset, *, prompt: str) -> bool:
+        """Return whether a dataset is not in the base version, but in this change."""
+        is_changed = self.repository.inside(head.path) in self.changed
+        return is_changed and not self._dataset_path(head, prompt)
 
     def _dataset_path(self, head: Dataset, prompt: str) -> str:
         """The path of a dataset on the base, also after a move that git does not follow.

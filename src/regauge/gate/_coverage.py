@@ -311,7 +311,7 @@ def _names_of(
     names = (suite.prompt.name, suite.dataset.name)
     if names in baseline_names:
         return {names}
-    before = base_commit.prompt_name(suite.prompt)
+    before = base_commit.eval_name(suite)
     prompts = {names[0], before, *base_commit.older_names(suite.prompt.path)}
     datasets = {
         names[1],

@@ -129,8 +129,7 @@ def compare(
     coverage = coverage_of(base_commit, evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
     if not suites and not unmeasured:
-        place = session.project.relative(session.project.root / "evals")
-        unmeasured = [Diagnostic(path=place, line=None, message="no case of any eval was selected")]
+        unmeasured = [_nothing_selected(base_commit)]
     notes = [*_notes(base_commit, suites), *coverage.notes]
     if not refused:  # a refusal lists these
         notes += [refusal.note for refusal in refusals]
@@ -264,6 +263,16 @@ def decide(
             )
         )
     return decided
+
+
+def _nothing_selected(base_commit: BaseCommit) -> Diagnostic:
+    directory = base_commit.project.root / "evals"
+    message, fix = "no case of any eval was selected", ""
+    if any(base_commit.evals.values()) and not any(directory.rglob("*.py")):
+        message = "the change deletes the last eval, so the gate has nothing to compare"
+        fix = "put an eval back, or merge after a review, and take the gate out of the workflow"
+    place = base_commit.project.relative(directory)
+    return Diagnostic(path=place, line=None, message=message, fix=fix)
 
 
 def draw_part(
@@ -411,10 +420,13 @@ def _bars(
     yield from moved_settings(bar.settings, project.settings)
     for suite in suites:
         yield from suite.bars
-    yield from moved_files(bar, project.labels_dir)
+    yield from moved_files(bar, project.labels_dir, new_stems={})
     if prompt_changed:
         # The gate reads baselines at the tip; an older one is no lower bar.
-        yield from moved_files(base_commit, project.fixtures_dir / "baselines")
+        evals = [suite.candidate for suite in suites]
+        new_stems = {base_commit.eval_name(suite): suite.prompt.name for suite in evals}
+        directory = project.fixtures_dir / "baselines"
+        yield from moved_files(base_commit, directory, new_stems=new_stems)
     yield from moved_judging(
         bar,
         [
@@ -449,10 +461,23 @@ def _caveats(
     if prompt_changed:
         yield from _caveats_of_prompts(base_commit, suites)
         yield from caveats_of_targets(base_commit, suites)
+    if deleted_evals := _deleted_evals(base_commit, code):
+        yield f"{shorten_list(deleted_evals, _NAMES_MAX)} deleted"
+        code = [name for name in code if name not in deleted_evals]
     if not _has_trials(suites):
         code = [name for name in code if is_set_up(base_commit, name)]
     if code:
         yield f"code or data of the gate edited ({shorten_list(code, _NAMES_MAX)})"
+
+
+def _deleted_evals(base_commit: BaseCommit, code: Sequence[str]) -> list[str]:
+    """The changed files of code that had evals on the base and are gone."""
+    top, renamed = base_commit.repository.top, {*base_commit.renamed.values()}
+    return [
+        name
+        for name in code
+        if base_commit.evals.get(name) and name not in renamed and not (top / name).exists()
+    ]
 
 
 def _has_trials(suites: Sequence[SuiteBase]) -> bool:
@@ -470,10 +495,13 @@ def _not_measured(
     edited = sum(len(suite.edited) for suite in suites if not suite.prompt_changed)
     if edited:
         yield NotMeasured(text=f"{plural(edited, 'edited case')}", command="pytest evals")
+    deleted = _deleted_evals(base_commit, code)
     judging = [
         name
         for name in code
-        if not is_set_up(base_commit, name) and not is_reformatted(base_commit, name)
+        if name not in deleted
+        and not is_set_up(base_commit, name)
+        and not is_reformatted(base_commit, name)
     ]
     if judging and not _has_trials(suites):
         text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
@@ -494,7 +522,7 @@ def _caveats_of_prompts(base_commit: BaseCommit, suites: Sequence[SuiteBase]) ->
 
 
 def _notes(base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> Iterator[str]:
-    if base_commit.dirty:
+    if base_commit.uncommitted:
         yield "files differ from what is committed; they were compared as they are"
     for name in (*base_commit.deleted_prompts(), *base_commit.deleted_datasets()):
         yield f"{name} is gone: {base_commit.ref} has it"

@@ -121,8 +121,8 @@ def _report_by_tier(report: CaseReport, case_trials: CaseTrials, policy: GatePol
     worst = next(
         status for status in _WORST_FIRST if any(check.status == status for check in report.checks)
     )
-    no_base = any(case_trials.count_missing("base", [range(case_trials.seeds)]))
-    if worst == "broken" or (_only_fix_waits(report) and not no_base):
+    # A base that cannot be called is no better than a candidate that passes.
+    if worst == "broken" or (_only_fix_waits(report) and not case_trials.lacks_base):
         return replace(report, status=worst)
     return replace(report, status=_missing_status(report) or worst)
 
@@ -448,7 +448,7 @@ class Gate:
                 case,
                 first=self._first_trials_of(case),
                 seeds=max(policy.first_baseline, self._first[case.prompt]),
-                replay=policy.provisional,
+                replay=policy.provisional or case.recorded,
             )
             for case in gate_cases
         ]
@@ -509,7 +509,8 @@ class Gate:
         Args:
             number: Number as in `TrialRequest.trials`.
             facts: Result of the trial; None if it is unmeasured after all retries; `not-recorded`
-                if only recordings may be used and it has none.
+                if only recordings may be used and it has none; `unavailable` if the base's target
+                cannot be called.
 
         Raises:
             ValueError: If the trial is not pending.

@@ -9,7 +9,7 @@ from regauge.gate._types import CRITICAL_TRIALS
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from regauge.evidence import CaseStatus, Count, SuiteReport
     from regauge.gate._types import CaseReport, GateOutcome, Reason
@@ -25,6 +25,8 @@ class MessageContext:
         unmeasured: Cause of missing verdicts, on one line.
         across_models: Whether two models are compared, and not only two prompts.
         provisional: Whether recorded trials alone decided.
+        base_unavailable: Whether the base's target cannot be called.
+        is_recorded: Whether the target is a file of outputs, which no run adds to.
     """
 
     checks: int
@@ -32,6 +34,8 @@ class MessageContext:
     unmeasured: str = ""
     across_models: bool = False
     provisional: bool = False
+    base_unavailable: bool = False
+    is_recorded: bool = False
 
 
 def case_message(report: CaseReport, context: MessageContext) -> str:
@@ -110,6 +114,8 @@ def _unchanged_text(_report: CaseReport, _: MessageContext) -> str:
 
 
 def _unmeasured_text(report: CaseReport, context: MessageContext) -> str:
+    if context.is_recorded and not report.recorded:
+        return "the file of outputs has none of it."
     if report.unrecorded_trials and not report.unmeasured_trials:
         live_trials = _trials(report.unrecorded_trials, "live ")
         return f"none of its trials is recorded; it needs {live_trials}."
@@ -138,15 +144,8 @@ def _mixed_text(report: CaseReport, _: MessageContext) -> str:
 
 def _undecided_text(report: CaseReport, context: MessageContext) -> str:
     new, today, before = _counts(report)
-    if report.unrecorded_trials and context.provisional:
-        return (
-            f"failed {_failed(new)} recorded trials; base passed {before}. Left to the audit: a run"
-            " with a key tests it side by side."
-        )
     if report.unrecorded_trials:
-        few = {0: "none is recorded", 1: "only 1 is recorded"}
-        recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
-        return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
+        return _unrecorded_text(report, context)
     if report.repeat_count and not new.passed:
         return f"passed {new}; base passed {before + today}. {_repeat_text(report)}"
     decisive = report.decisive
@@ -160,6 +159,23 @@ def _undecided_text(report: CaseReport, context: MessageContext) -> str:
         f"passed {new}; base passed {before} before{side}. Probably worse, not certain among"
         f" {context.checks} checks. {_MORE_TRIALS_HINT}"
     )
+
+
+def _unrecorded_text(report: CaseReport, context: MessageContext) -> str:
+    new, _, before = _counts(report)
+    if context.provisional:
+        return (
+            f"failed {_failed(new)} recorded trials; base passed {before}. Left to the audit: a run"
+            " with a key tests it side by side."
+        )
+    if context.is_recorded:
+        return f"failed {_failed(new)} outputs; base passed {before}. There are no more outputs."
+    if context.base_unavailable:
+        earlier = f"; base passed {before} before" if before.trials else ""
+        return f"failed {_failed(new)} new trials{earlier}. Base cannot be called to compare."
+    few = {0: "none is recorded", 1: "only 1 is recorded"}
+    recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
+    return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
 
 
 def _removed_text(report: CaseReport, _: MessageContext) -> str:
@@ -221,13 +237,15 @@ def _trials(number: int, kind: str) -> str:
     return plural(number, f"{kind}trial")
 
 
-def suite_message(report: SuiteReport) -> str:
+def suite_message(report: SuiteReport, *, base_unavailable: bool = False) -> str:
     r"""The result of all cases of one prompt together.
 
     >>> from regauge.gate import SuiteReport
     >>> suite_message(SuiteReport(prompt="triage", status="passed", cases=40))
     'triage: 40 cases compared; no loss against the baseline.'
     """
+    if base_unavailable and report.status == "undecided" and report.suspects:
+        return f"{report.prompt}: {_loss_text(report)}, and base cannot be called to compare."
     return f"{report.prompt}: {_suite_text(report)}"
 
 
@@ -315,7 +333,11 @@ def _net_text(report: SuiteReport) -> str:
 
 
 def reason_message(
-    reason: Reason, outcome: GateOutcome, *, case_messages: Mapping[tuple[str, str], str]
+    reason: Reason,
+    outcome: GateOutcome,
+    *,
+    case_messages: Mapping[tuple[str, str], str],
+    base_unavailable: Collection[str] = (),
 ) -> str:
     """One reason of a decision as a message of its own.
 
@@ -323,6 +345,7 @@ def reason_message(
         reason: A reason of the outcome.
         outcome: Outcome of the gate.
         case_messages: Results of `case_message`, by prompt and case.
+        base_unavailable: Prompts whose target on the base cannot be called.
     """
     if reason.case:
         return case_messages[reason.prompt, reason.case]
@@ -331,7 +354,9 @@ def reason_message(
         limit = outcome.policy.accepted_max
         return f"{accepted} accepted by the author's word; accepted_max = {limit}"
     suite = next((suite for suite in outcome.suites if suite.prompt == reason.prompt), None)
-    return suite_message(suite) if suite is not None else f"{reason.prompt}: {reason.kind}"
+    if suite is None:
+        return f"{reason.prompt}: {reason.kind}"
+    return suite_message(suite, base_unavailable=reason.prompt in base_unavailable)
 
 
 def critical_note(outcome: GateOutcome) -> str:

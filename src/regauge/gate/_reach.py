@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, cast
 
-from regauge.gate._bar import files_named_in, files_of_target, literals_in
+from regauge.gate._bar import count_values, files_named_in, files_of_target, literals_in
+from regauge.project import CommandTarget
 from regauge.prompts import prompt_name
 from regauge.wording import first_of, plural
 
@@ -27,6 +28,8 @@ _INPUT_CHARS_MIN: Final = 12
 _INPUTS_MIN: Final = 3
 # Data that loses this share of its lines may fit the golden cases alone.
 _SHORTER: Final = 0.8
+# The same of lists and mappings in code, which few edits shorten by accident.
+_VALUES_MIN: Final = 20
 # Words by which code recognises a test, or finds what measures it.
 _TELLS: Final = re.compile(
     r"(?<![a-z])(pytest|regauge|fixtures/(?:golden|recordings|baselines|labels))", re.IGNORECASE
@@ -93,9 +96,15 @@ def _caveats_of_file(base_commit: BaseCommit, name: str, suite: SuiteBase) -> It
         yield f"{name} has inputs of {plural(case_count, 'case')} of {suite.name}"
     if tells := sorted(_tells(base_commit, name, text) - _words(before)):
         yield f"{name} names {first_of(tells, _NAMES_MAX)}"
-    lines, lines_before = (len(content.splitlines()) for content in (text, before))
-    if not name.endswith(".py") and lines < _SHORTER * lines_before:
-        yield f"{name} shortened from {lines_before} to {plural(lines, 'line')}"
+    unit, least = ("value", _VALUES_MIN) if name.endswith(".py") else ("line", 1)
+    count = count_values if name.endswith(".py") else _count_lines
+    length, length_before = count(head), count(base or b"")
+    if length_before >= least and length < _SHORTER * length_before:
+        yield f"{name} shortened from {length_before} to {plural(length, unit)}"
+
+
+def _count_lines(data: bytes) -> int:
+    return len(data.splitlines())
 
 
 def _writings(case: GoldenCase) -> Iterator[str]:
@@ -136,4 +145,26 @@ def _files_in_reach(base_commit: BaseCommit, target: Target) -> frozenset[str]:
         and name.endswith((".prompt.yml", ".prompt.yaml"))
         and prompt_name(Path(name)) in literals
     }
-    return (code & base_commit.changed) | files_named_in(base_commit, code) | prompts
+    files = files_named_in(base_commit, code) | _files_of_command(base_commit, target)
+    return (code & base_commit.changed) | files | prompts
+
+
+def _files_of_command(base_commit: BaseCommit, target: Target) -> frozenset[str]:
+    """The changed files that a command or its scripts name, by path, pattern or directory."""
+    if not isinstance(target.settings, CommandTarget):
+        return frozenset()
+    words = {*" ".join(target.settings.argv).split()}
+    scripts = (target.root / word for word in words if not word.endswith(".py"))
+    texts = [script.read_text("utf-8", "replace") for script in scripts if script.is_file()]
+    words.update(word for text in texts for word in text.split())
+    patterns = {word.strip("\"'`();./") for word in words}
+    patterns = {pattern for pattern in patterns if re.search(r"\w", pattern)}
+    return frozenset(
+        name
+        for name in base_commit.changed
+        if any(_matches(PurePosixPath(name), pattern) for pattern in patterns)
+    )
+
+
+def _matches(path: PurePosixPath, pattern: str) -> bool:
+    return any(part.match(pattern) for part in (path, *path.parents) if part.name)

@@ -88,7 +88,7 @@ class StoredNumbers:
         return number if is_recorded or EVALS_FIRST + nth >= BASELINE_FIRST else EVALS_FIRST + nth
 
 
-_NOT_RECORDED = frozenset({MissingOutputError.__name__, MissingRecordingError.__name__})
+_UNAVAILABLE = frozenset({MissingOutputError.__name__, "unavailable"})
 
 
 Kind = TypeVar("Kind")
@@ -181,9 +181,12 @@ def facts_of_row(
     row: Mapping[str, Any], checks: Iterable[str], *, graded: Collection[str]
 ) -> TrialFacts | NotRecorded | None:
     """The same from a row of a run record."""
-    if row["cause"] is not None and row["cause"]["kind"] in _NOT_RECORDED:
+    kind: str | None = row["cause"]["kind"] if row["cause"] is not None else None
+    if kind == MissingRecordingError.__name__:
         return "not-recorded"
-    if row["cause"] is not None or row["source"] is None:
+    if kind in _UNAVAILABLE:
+        return "unavailable"
+    if kind is not None or row["source"] is None:
         return None
     return _facts(
         {verdict["judge"]: (verdict["outcome"], verdict["score"]) for verdict in row["verdicts"]},

@@ -73,6 +73,7 @@ def edited_records(base_commit: BaseCommit) -> Iterator[tuple[str, str]]:
     """
     recordings = base_commit.repository.inside(base_commit.project.recordings_dir)
     baselines = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
+    deleted_prompts = base_commit.deleted_prompts()
     for name in sorted(base_commit.changed - {*base_commit.renamed.values()}):
         if name.startswith(f"{recordings}/") and name.endswith(".jsonl"):
             replaced = _find_replaced(base_commit, name)
@@ -82,7 +83,11 @@ def edited_records(base_commit: BaseCommit) -> Iterator[tuple[str, str]]:
                 names = first_of(cases, _EXAMPLES_MAX) if cases else plural(len(replaced), "vector")
                 note = f"{name} replaces what was recorded for requests of the base: {names}"
                 yield name, note
-        elif name.startswith(f"{baselines}/") and name.endswith(".json"):
+        elif (
+            name.startswith(f"{baselines}/")
+            and name.endswith(".json")
+            and PurePosixPath(name).stem not in deleted_prompts
+        ):
             yield from ((name, note) for note in _baseline_notes(base_commit, name))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from regauge.errors import BudgetError, MissingRecordingError, ProviderError, RecordingError
+from regauge.errors import BudgetError, MissingOutputError, MissingRecordingError, RecordingError
 from regauge.evidence import AnchorReport, Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
@@ -346,14 +346,10 @@ class GateResult:
             for breach in self.comparison.locks:
                 yield breach.rule, breach.error
 
-    def errors(self, prompt: str = "", case: str = "") -> Iterator[UnmeasuredError]:
-        """The errors of unmeasured trials, of one case or of all."""
-        sides: tuple[Side, ...] = ("candidate", "base")
-        keys: list[tuple[str, str, Side]] = [(prompt, case, side) for side in sides]
-        if not prompt:
-            keys = [*self.trials]
-        for key in keys:
-            for trial in self.trials.get(key, ()):
+    def errors(self) -> Iterator[UnmeasuredError]:
+        """The errors of all unmeasured trials."""
+        for trials in self.trials.values():
+            for trial in trials:
                 if trial.error is not None:
                     yield trial.error
 
@@ -363,7 +359,9 @@ class GateResult:
         errors = list(self.errors())
         if any(isinstance(error, BudgetError) for error in errors):
             return "budget"
-        if any(isinstance(error, MissingRecordingError) for error in errors):
+        # A run cannot make outputs that are missing in a file.
+        makeable = [error for error in errors if not isinstance(error, MissingOutputError)]
+        if any(isinstance(error, MissingRecordingError) for error in makeable):
             return "recordings"
         return "completions" if errors else ""
 
@@ -386,10 +384,13 @@ def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Dec
 
 def cause_of_case(decided: GateResult, prompt: str, case: str) -> str:
     """The cause of unmeasured trials of a case, on one line."""
-    for error in decided.errors(prompt, case):
-        if isinstance(error, ProviderError) and error.status is not None:
-            return f"HTTP {error.status}"
-        if isinstance(error.__cause__, RecordingError):  # a full disk affects every case
-            return "; ".join(line.strip() for line in str(error).splitlines())
-        return cause_line(str(error))
+    sides: tuple[tuple[Side, str], ...] = (("candidate", ""), ("base", "base: "))
+    for side, prefix in sides:
+        for trial in decided.trials.get((prompt, case, side), ()):
+            error = trial.error
+            if error is not None and isinstance(error.__cause__, RecordingError):
+                # A full disk affects every case.
+                return "; ".join(line.strip() for line in str(error).splitlines())
+            if error is not None:
+                return f"{prefix}{cause_line(str(error))}"
     return ""

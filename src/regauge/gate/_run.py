@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from regauge.errors import MissingRecordingError, ProviderError
+from regauge.errors import MissingOutputError, MissingRecordingError, ProviderError
 from regauge.evidence import Count
 from regauge.gate._engine import Gate
 from regauge.gate._record import (
@@ -230,7 +230,9 @@ class GateRun:
     def _facts(self, prompt: str, case: str, trial: Trial) -> TrialFacts | NotRecorded | None:
         """The facts of a trial that the engine receives."""
         compared_case = self._by_key[prompt, case]
-        if isinstance(trial.error, MissingRecordingError) or is_base_unavailable(trial.error):
+        if is_base_unavailable(trial.error) or isinstance(trial.error, MissingOutputError):
+            return "unavailable"
+        if isinstance(trial.error, MissingRecordingError):
             return "not-recorded"
         return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.graded)
 

@@ -196,7 +196,8 @@ def policy_of(settings: GateSettings) -> GatePolicy:
 
 
 Side: TypeAlias = Literal["candidate", "base"]
-NotRecorded: TypeAlias = Literal["not-recorded"]
+NotRecorded: TypeAlias = Literal["not-recorded", "unavailable"]
+"""The reason why a trial has no facts: no recording, or no other output, of no call either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

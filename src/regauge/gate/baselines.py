@@ -853,7 +853,8 @@ def baseline_of(
     name, dataset = suite.prompt.name, suite.dataset.name
     baseline, older_path = load(project.baseline_path(name)), None
     if baseline is None:
-        for older in older_names(project, suite.prompt.path):
+        namesake = suite.prompt if suite.target is None else suite.dataset
+        for older in older_names(project, namesake.path):
             before = project.baseline_path(older)
             baseline = load(before)
             if baseline is not None:

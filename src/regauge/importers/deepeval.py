@@ -31,6 +31,7 @@ _METRICS: Final = ("GEval", "ConversationalGEval", "ArenaGEval")
 _WITHOUT_MODEL: Final = ("ExactMatchMetric", "PatternMatchMetric", "ToolCorrectnessMetric")
 _DROPPED: Final = ("model", "async_mode", "verbose_mode", "evaluation_template")
 _SOURCE: Final = re.compile(r"add_(?:goldens|test_cases)_from_(?:json|jsonl|csv)_file")
+_ASSERTIONS: Final = ("assert_test", "evaluate")
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TITLE_MAX: Final = 500
 
@@ -208,7 +209,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
                 unread.append(place)
         elif _SOURCE.fullmatch(name):
             sources += _data_file(module.literals(call), call, file, suite, place)
-        elif name.endswith("Metric") or name in _METRICS:
+        elif name.endswith("Metric") or name in _METRICS or call in module.metric_calls:
             judge = _judge(module, call, name, suite, place)
             for user in module.users(call, test):
                 judges.setdefault(user, []).append(judge)
@@ -274,6 +275,7 @@ class _Module:
         self.calls = [
             (call, name, test) for call, test in self._walk(tree) if (name := self._name(call))
         ]
+        self.metric_calls = {*self._find_metrics()}
         self._names_read: dict[str, set[str]] = {}
         for statement in tree.body:
             if isinstance(statement, _FUNCTIONS):
@@ -294,6 +296,16 @@ class _Module:
         if isinstance(function, ast.Name):
             return self._aliases.get(function.id, function.id)
         return function.attr if isinstance(function, ast.Attribute) else ""
+
+    def _find_metrics(self) -> Iterator[ast.Call]:
+        """The calls in the lists of metrics of assertions, whatever their names."""
+        for call, name, _ in self.calls:
+            values = [*call.args, *(keyword.value for keyword in call.keywords)]
+            lists = [value for value in values if isinstance(value, ast.List)]
+            for item in (item for items in lists for item in items.elts if name in _ASSERTIONS):
+                value = self._values.get(item.id) if isinstance(item, ast.Name) else item
+                if isinstance(value, ast.Call):
+                    yield value
 
     def is_of_deepeval(self, call: ast.Call) -> bool:
         """Return whether a call is to a name of the package."""

@@ -103,7 +103,6 @@ _PARAMETERS: Final = {
     "reasoning_effort": "reasoningEffort",
 }
 _EXAMPLES: Final = {"example_user": "user", "example_assistant": "assistant"}
-_POINTER: Final = "version https://git-lfs"
 _SCORED_BY_CODE: Final = "its class is Python, which is not run; write a judge"
 
 
@@ -220,7 +219,7 @@ class _RegistryEval:
         """The lines of a file that an argument names.
 
         Raises:
-            SourceError: It cannot be read, or is a pointer of Git LFS.
+            SourceError: It cannot be read.
         """
         value = self._args.get(key)
         if not isinstance(value, str):
@@ -232,8 +231,6 @@ class _RegistryEval:
         path = next((path for path in paths if path.is_file()), None)
         if path is None:
             raise SourceError(f"{value} is missing; it belongs to {repository.relative(paths[0])}")
-        if repository.read_text(path).startswith(_POINTER):
-            raise SourceError(f"{value} is a pointer of Git LFS; run git lfs pull")
         return repository.read_json_lines(path)
 
     def _examples(self) -> list[dict[str, JSON]]:

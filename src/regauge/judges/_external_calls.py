@@ -406,14 +406,15 @@ def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
             transient=False,
         )
     limited = status == HTTPStatus.TOO_MANY_REQUESTS
-    passing = limited or status == HTTPStatus.REQUEST_TIMEOUT
-    fix = "" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else _FIXES.get(status, _USUAL_FIX)
+    broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    passing = limited or broken or status == HTTPStatus.REQUEST_TIMEOUT
+    fix = "" if broken else _FIXES.get(status, _USUAL_FIX)
     headers = {k.lower(): v for k, v in error.headers.items()}
     failure = AttemptError(
         f"{words}: {text or error.reason}" + (f"\n  fix: {fix}" if fix else ""),
-        kind="rate-limit" if limited else "server",
+        kind="rate-limit" if limited else "server" if passing else "bad-request",
         status=status,
-        transient=passing or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        transient=passing,
         retry_after_s=retry_after_s(headers),
     )
     failure.quotas = quotas_in(headers)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
 from regauge.git import git, top_level, work_tree
+from regauge.regular_file import LFS_POINTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,6 +54,10 @@ class Repository:
         init=False,
         repr=False,
         compare=False,
+    )
+
+    _submodules: dict[str, dict[str, str]] = field(
+        default_factory=dict[str, dict[str, str]], init=False, repr=False, compare=False
     )
 
     @classmethod
@@ -215,7 +222,40 @@ class Repository:
             size = int(header[-1])
             contents.append(data[position : position + size] if header[-2] == b"blob" else None)
             position += size + 1
-        return contents
+        return [
+            self._read_in_submodule(*place) if content is None else self._read_lfs(content)
+            for place, content in zip(places, contents, strict=True)
+        ]
+
+    def _read_lfs(self, data: bytes) -> bytes:
+        """The content of a pointer of Git LFS, if this clone has it; other data as it is."""
+        if not data.startswith(LFS_POINTER) or (match := _LFS_DIGEST.search(data)) is None:
+            return data
+        digest = match[1].decode()
+        directory = self.top / self._text("rev-parse", "--git-common-dir").strip()
+        file = directory / "lfs" / "objects" / digest[:2] / digest[2:4] / digest
+        content = file.read_bytes() if file.is_file() else b""
+        return content if hashlib.sha256(content).hexdigest() == digest else data
+
+    def _read_in_submodule(self, commit: str, path: str) -> bytes | None:
+        for folder, inner_commit in self.submodules(commit).items():
+            if path.startswith(f"{folder}/"):
+                inner = Repository(self.top / folder)
+                return inner.read(inner_commit, path.removeprefix(f"{folder}/"))
+        return None
+
+    def submodules(self, commit: str) -> dict[str, str]:
+        """The commits of submodules in a commit, by path; of those that are checked out."""
+        if commit not in self._submodules:
+            has_any = (self.top / ".gitmodules").is_file()
+            lines = self._text("ls-tree", "-r", "-z", commit).split("\0") if has_any else []
+            links = (line.removeprefix("160000 commit ").partition("\t") for line in lines)
+            self._submodules[commit] = {
+                path: inner_commit
+                for inner_commit, _, path in links
+                if " " not in inner_commit and path and (self.top / path / ".git").exists()
+            }
+        return self._submodules[commit]
 
     def read_beside(self, commit: str, path: str, name: str) -> bytes | None:
         """Read a file in a commit by its path from the folder of another one; None for no file."""
@@ -270,7 +310,10 @@ class Repository:
             if not self.has_commits():
                 message = "nothing is committed yet, so there is nothing to compare with"
                 raise GitError(message) from error
-            hint = self._shallow_hint() or "  fix: compare with a branch that this one came from"
+            hint = self._shallow_hint() or (
+                "  fix: compare with a branch that this one came from; if its history was"
+                " rewritten, rebase on it"
+            )
             raise GitError(f"HEAD and {ref!r} have no commit in common\n{hint}") from error
 
     def files(self, commit: str, directory: str) -> list[str]:
@@ -288,7 +331,18 @@ class Repository:
     def _list_tree(self, commit: str, *directories: str) -> tuple[str, ...]:
         places = (f"{directory}/" for directory in directories)
         text = self._text("ls-tree", "-r", "-z", "--name-only", commit, "--", *places)
-        return tuple(sorted(name for name in text.split("\0") if name))
+        names = {name for name in text.split("\0") if name}
+        for folder, inner_commit in self.submodules(commit).items():
+            inner = Repository(self.top / folder)
+            for directory in map(PurePosixPath, directories):
+                if directory.is_relative_to(folder):
+                    inside = directory.relative_to(folder).as_posix()
+                elif PurePosixPath(folder).is_relative_to(directory):
+                    inside = "."
+                else:
+                    continue
+                names.update(f"{folder}/{name}" for name in inner.files(inner_commit, inside))
+        return tuple(sorted(names))
 
     def read_files(self, commit: str, directory: str, suffix: str) -> dict[str, bytes]:
         """Read all files with a suffix in a directory of a commit, by path."""
@@ -362,5 +416,6 @@ _SUBMODULES = "--ignore-submodules=dirty"
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
 # Size of the largest file that is kept once read, in bytes.
 _CACHED_MAX = 1 << 20
+_LFS_DIGEST = re.compile(rb"^oid sha256:([0-9a-f]{64})$", re.MULTILINE)
 _MAIN_BRANCHES = ("main", "master", "trunk")
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}

@@ -278,8 +278,8 @@ class DecisionDocument(_Document):
             baselines of the base decided; endpoints and expectations of the change.
         caveats: Other edits that affect the measurement, such as cases or code of evals.
         not_measured: Edits that ran no trial: `text`, and the `command` that measures them.
-        base_unavailable: Prompts whose target on the base could not be called; the baseline alone
-            decided.
+        base_unavailable: Prompts whose target on the base could not be called, at least in some
+            trials.
         looser_options: Options that are looser than the base's settings.
         unmeasured: Omissions that the user did not select, such as an eval that pytest does not
             collect: `message`, `fix`, `path`, `line`.

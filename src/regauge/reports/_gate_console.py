@@ -221,8 +221,7 @@ def headline(
         edits = ", ".join(edit.text for edit in document.not_measured)
         text += f"; not measured: {words(edits)}"
     if document.base_unavailable:
-        text += f"; the base of {words(', '.join(document.base_unavailable))} could not be called,"
-        text += " so the baseline alone decided"
+        text += f"; the base of {words(', '.join(document.base_unavailable))} could not be called"
     return f"{text}; {_PROVISIONAL}" if document.provisional else text
 
 

@@ -46,7 +46,7 @@ from regauge.runner import CallTotals
 from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.errors import Diagnostic
@@ -100,19 +100,26 @@ def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
             yield verdict.calls
 
 
-# Kinds of target failures that persist in further calls.
-_LASTING = frozenset({"import", "outside", "signature", "malformed", "too-large", "closed"})
+# Kinds of failures that persist in further calls: of targets, services, conversations, judges.
+_LASTING = frozenset(
+    (
+        *("import", "outside", "signature", "malformed", "too-large", "closed"),
+        *("exception", "crash", "command", "unavailable", "connection", "timeout"),
+        *("authentication", "permission", "quota", "not-found", "bad-request", "redirect"),
+        *("ConversationError", "JudgeError", "MissingOutputError"),
+    )
+)
 
 
 def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
-    """The fix of the first failure that would persist; empty without one.
+    """The fix of the first failure that would persist, of the base last; empty without one.
 
     Args:
         errors: Pairs of kind and message.
     """
-    return next(
-        (message.partition("\n  fix: ")[2] for kind, message in errors if kind in _LASTING), ""
-    )
+    base_last = sorted(errors, key=lambda error: error[0] == "unavailable")
+    fixes = (message.partition("\n  fix: ")[2] for kind, message in base_last if kind in _LASTING)
+    return next(filter(None, fixes), "")
 
 
 def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -> NextDocument:
@@ -134,9 +141,11 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
             step = "continue"
             if document.base_unavailable:
                 step = (
-                    "the code of the base fails: merge after a review of these cases, or have it"
-                    " run here and continue"
+                    "the base cannot be called: merge after a review of these cases, or"
+                    f" {fix or 'have it run here'} and continue"
                 )
+            elif fix:
+                step = f"{fix}, and continue"
             elif "--more-trials" in missing:
                 step = (
                     "mark the cases that matter as critical, or continue with the workflow's input"
@@ -158,6 +167,9 @@ def _after_accepting(document: DecisionDocument) -> NextDocument:
         # The command that runs more measures the other edits, too.
         command = max((edit.command for edit in document.not_measured), key=len)
         return NextDocument(text="measure what ran no trial before the merge", command=command)
+    if document.provisional and any(case.status == "undecided" for case in document.cases):
+        command = f"regauge gate {document.ref} --record=missing"
+        return NextDocument(text="have undecided cases tested before the merge", command=command)
     if not changed:
         return NextDocument(text="merge")
     names = dict.fromkeys(name.partition(" (")[0] for name in changed)
@@ -359,6 +371,7 @@ _SUMS: Mapping[str, tuple[str, str]] = {
     ),
     "unmeasured": ("has no verdict", "have no verdict"),
     "not-recorded": ("needs trials that are not recorded", "need trials that are not recorded"),
+    "no-base": ("needs trials of the base", "need trials of the base"),
     "undecided": ("may have got worse", "may have got worse"),
     "drifted": ("also fails on base today", "also fail on base today"),
 }
@@ -401,7 +414,13 @@ def decision_document(
         reasons=[
             *([audit.message] if audit and audit.result == "better" else []),
             *(refusal.message for refusal in comparison.refusals),
-            *reasons_of(outcome, prompts, unmeasured, not_run=decided.not_run),
+            *reasons_of(
+                outcome,
+                prompts,
+                unmeasured,
+                base_unavailable=decided.base_unavailable,
+                not_run=decided.not_run,
+            ),
         ],
         refusals=[
             RefusalDocument.model_validate(refusal, from_attributes=True)
@@ -441,8 +460,10 @@ def decision_document(
             for comparison_case in decided.compared_cases
         ],
     )
-    errors = (error for error in decided.errors() if isinstance(error, ProviderError))
-    fix = lasting_fix((error.kind, str(error)) for error in errors)
+    fix = lasting_fix(
+        (error.kind if isinstance(error, ProviderError) else type(error).__name__, str(error))
+        for error in decided.errors()
+    )
     return document.model_copy(update={"next": next_step(document, missing, fix=fix)})
 
 
@@ -472,6 +493,7 @@ def reasons_of(
     prompts: Sequence[PromptDocument],
     unmeasured: Sequence[RuleDocument],
     *,
+    base_unavailable: Collection[str] = (),
     not_run: int = 0,
 ) -> list[str]:
     """The deciding reasons, except on single cases: versions, prompts, totals."""
@@ -491,23 +513,26 @@ def reasons_of(
     ]
     reasons += [f"not measured: {omission.path}: {omission.message}" for omission in unmeasured]
     reasons += [
-        reason_message(reason, outcome, case_messages={})
+        reason_message(reason, outcome, case_messages={}, base_unavailable=base_unavailable)
         for reason in outcome.reasons
         if not reason.case
     ]
-    if broken := _count_of("broken", outcome):
-        reasons.append(broke_words(broken, len(outcome.cases)))
+    counts = Counter(
+        "no-base"
+        if reason.kind == "not-recorded" and reason.prompt in base_unavailable
+        else reason.kind
+        for reason in outcome.reasons
+        if reason.case
+    )
+    if counts["broken"]:
+        reasons.append(broke_words(counts["broken"], len(outcome.cases)))
     for kind, words in _SUMS.items():
-        if count := _count_of(kind, outcome):
+        if count := counts[kind]:
             of = plural(len(outcome.cases) + not_run, "case")
             reasons.append(f"{count} of {of} {words[count > 1]}")
     if not_run:
         reasons.append(f"{plural(not_run, 'case')} not run: the decision needs no trial")
     return reasons
-
-
-def _count_of(kind: str, outcome: GateOutcome) -> int:
-    return sum(reason.kind == kind and bool(reason.case) for reason in outcome.reasons)
 
 
 class _Evidence(NamedTuple):
@@ -518,6 +543,7 @@ class _Evidence(NamedTuple):
         location: The file and line of the case.
         unmeasured: The reason why trials have no verdict, on one line.
         across_models: Whether the sides have different models.
+        base_unavailable: Whether the base's target cannot be called.
         outputs: Returns the output and the failed checks of each measured trial of a side.
     """
 
@@ -525,6 +551,7 @@ class _Evidence(NamedTuple):
     location: str
     unmeasured: str
     across_models: bool
+    base_unavailable: bool
     outputs: Callable[[Side], Iterable[tuple[OutputDocument, list[OutputDocument]]]]
 
 
@@ -537,6 +564,8 @@ def _case_document(
         unmeasured=evidence.unmeasured,
         across_models=evidence.across_models,
         provisional=outcome.policy.provisional,
+        base_unavailable=evidence.base_unavailable,
+        is_recorded=case.recorded,
     )
     passing, failing = _passing_and_failing(report, evidence)
     return CaseDocument(
@@ -591,6 +620,7 @@ def _evidence(
         across_models=candidate is not None
         and base is not None
         and _are_models(str(base.suite.model), str(candidate.suite.model)),
+        base_unavailable=comparison.case.prompt in decided.base_unavailable,
         outputs=read_outputs,
     )
 
@@ -704,7 +734,13 @@ def decide_again(
             "exit_code": EXIT_CODES[decision],
             "reasons": [
                 *([document.audit.message] if selected and document.audit is not None else []),
-                *reasons_of(outcome, prompts, document.unmeasured, not_run=document.not_run),
+                *reasons_of(
+                    outcome,
+                    prompts,
+                    document.unmeasured,
+                    base_unavailable=document.base_unavailable,
+                    not_run=document.not_run,
+                ),
             ],
             "prompts": prompts,
             "cases": [
@@ -717,6 +753,7 @@ def decide_again(
                         before[case.key],
                         recorded,
                         across_models=case.prompt in other_models,
+                        base_unavailable=case.prompt in document.base_unavailable,
                     ),
                 )
                 for case, report in zip(cases, outcome.cases, strict=True)
@@ -774,7 +811,12 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows
 
 
 def _recorded_evidence(
-    case: GateCase, before: CaseDocument, recorded: Rows, *, across_models: bool
+    case: GateCase,
+    before: CaseDocument,
+    recorded: Rows,
+    *,
+    across_models: bool,
+    base_unavailable: bool,
 ) -> _Evidence:
     def read_outputs(side: Side) -> Iterator[tuple[OutputDocument, list[OutputDocument]]]:
         for row in recorded.get((*case.key, side), ()):
@@ -794,6 +836,7 @@ def _recorded_evidence(
         location=before.location,
         unmeasured=cause_line(causes[0]) if causes else "",
         across_models=across_models,
+        base_unavailable=base_unavailable,
         outputs=read_outputs,
     )
 

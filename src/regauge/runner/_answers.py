@@ -89,7 +89,7 @@ _STORE = "store.sqlite3"
 # The numbers of trials begin at 0 for evals, at 100 for baselines, and at 1000, 2000 and 3000 in
 # the gate and in refinements.
 _EVALS_TRIALS = 100
-_PURPOSE_TRIALS = 1000
+PURPOSE_TRIALS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -426,9 +426,9 @@ class Completions:
         target = planned_case.suite.target
         assert target is not None
         assert target.outputs is not None
-        if _EVALS_TRIALS <= trial < _PURPOSE_TRIALS:
+        if _EVALS_TRIALS <= trial < PURPOSE_TRIALS:
             return None  # trials of a baseline: the gate reads the outputs of the base
-        return target.outputs.find(planned_case.case.id, trial % _PURPOSE_TRIALS)
+        return target.outputs.find(planned_case.case.id, trial % PURPOSE_TRIALS)
 
     @property
     def _stored_may_serve(self) -> bool:

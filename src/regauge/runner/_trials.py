@@ -11,6 +11,7 @@ from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeErr
 from regauge.judges import MemoisedJudge, Rule
 from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
+from regauge.runner._answers import PURPOSE_TRIALS
 from regauge.runner._conversation import converse, replay
 from regauge.runner._judging import ModelJudging, judge_trial
 from regauge.runner._plan import CaseRequest, PlannedTrial
@@ -326,7 +327,7 @@ class TrialRunner:
             return MissingOutputError(
                 prompt=planned_case.suite.prompt.name,
                 case=planned_case.case.id,
-                trial=planned_trial.trial,
+                trial=planned_trial.trial % PURPOSE_TRIALS,
                 file=settings.path,
             )
         return MissingRecordingError(

@@ -104,11 +104,12 @@ class TargetProvider:
                         permit.on_rate_limit(error.quotas)
                     raise
                 except ProviderError as error:
-                    kind = error.kind
+                    kind, text = error.kind, str(error)
                     transient = kind in _PASSING
                     if self._target.checkout is not None and kind in _OF_CODE:
                         kind = "unavailable"
-                    raise AttemptError(str(error), kind=kind, transient=transient) from error
+                        text = f"{error.message}\n  fix: have the code of the base run here"
+                    raise AttemptError(text, kind=kind, transient=transient) from error
                 finally:
                     took_s = time.perf_counter() - began
                     ledger.spent_s += took_s

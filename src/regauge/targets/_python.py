@@ -242,13 +242,15 @@ def _with_fix(reply: Mapping[str, Any], name: str) -> str:
             "keep data of the application elsewhere; a target must not know the golden cases,"
             " recordings and baselines that measure it"
         ),
+        "exception": f"correct {reply.get('place') or 'what the function calls'}",
         "malformed": (
             "return text, a mapping of JSON values, a dataclass, a pydantic model or a"
             " regauge.Completion"
         ),
     }
     if kind == "exception":
-        words = f"{name} raised an error:\n{words}"
+        place = f" at {reply['place']}" if reply.get("place") else ""
+        words = f"{name} raised an error{place}:\n{words}"
     elif kind == "closed":
         words = f"{name} opens {words}, which only judges may read"
     elif kind in {"signature", "too-large", "malformed"}:

@@ -336,6 +336,15 @@ class _FunctionWorker:
             return {"error": self._read.denied, "kind": "closed"}
         return {"error": str(error), "kind": error.kind}
 
+    def _place_of(self, error: BaseException) -> str:
+        """The innermost line of the project that an error comes from; empty without one."""
+        places = [
+            f"{path}:{line}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            for path in _below(self._root, [frame.f_code.co_filename])
+        ]
+        return places[-1] if places else ""
+
     def _reply(self, number: int, output: Any) -> None:
         self._check_closed()
         document = _tool_result(output) if self._tool else _document(output)
@@ -349,9 +358,11 @@ class _FunctionWorker:
         self._send(self._line(reply))
 
     def _refuse(self, number: int, error: BaseException) -> None:
+        place = ""
         if not isinstance(error, _CallError):
+            place = self._place_of(error)
             error = _CallError("exception", _last_lines(error))
-        reply = self._error_of(error)
+        reply = {**self._error_of(error), "place": place}
         if self._tool and reply["kind"] == "signature":
             # An application reports wrong arguments to the model, which may correct them.
             self._write({"id": number, "output": {"text": json.dumps({"error": str(error)})}})

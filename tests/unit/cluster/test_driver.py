@@ -327,4 +327,4 @@ def test_a_worker_calls_a_target_and_returns_its_error_without_secrets(
     assert result["completion"]["text"].startswith("[")
     assert failed["error"]["kind"] == "exception"
     assert failed["error"]["status"] is None
-    assert "app:run raised an error:" in failed["error"]["message"]
+    assert "app:run raised an error at app.py:" in failed["error"]["message"]

@@ -304,6 +304,19 @@ def test_a_suspect_of_a_replay_is_left_to_the_audit():
     )
 
 
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"base_unavailable": True}, "failed 1 of 1 new trials; base passed 12 of 12 before. Base"),
+        ({"is_recorded": True}, "failed 1 of 1 outputs; base passed 12 of 12. There are no more"),
+    ],
+)
+def test_trials_that_no_run_can_make_are_not_asked_for(context: dict[str, bool], words: str):
+    found = report("undecided", count(0, 1), count(12, 12), unrecorded_trials=2, recorded=1)
+    message = case_message(found, MessageContext(checks=9, **context))
+    assert message.startswith(f"refund-policy/late-return: {words}")
+
+
 def test_base_that_was_drawn_beside_the_candidate_is_not_called_history():
     found = report("broken", count(0, 6), count(3, 3), count(3, 3))
     said = case_message(found, MessageContext(checks=20, has_baseline=False))

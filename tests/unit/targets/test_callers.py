@@ -147,7 +147,10 @@ def test_outputs_and_errors_of_a_function(root: Path):
         "late": "late data",
     }
     errors = {
-        "raise": ("exception", "app:run raised an error:\nTraceback (most recent call last):\n"),
+        "raise": (
+            "exception",
+            "app:run raised an error at app.py:19:\nTraceback (most recent call last):\n",
+        ),
         "later": ("exception", "LookupError: no page"),
         "set": ("malformed", "app:run: the function returned set, which is neither text"),
         "class": ("malformed", "app:run: the function returned type, which is neither"),
@@ -171,7 +174,7 @@ def test_outputs_and_errors_of_a_function(root: Path):
         assert error.kind == errors[kind][0], kind
         assert errors[kind][1] in str(error)
     raised = str(found[len(outputs)])
-    assert raised.endswith("ValueError: no index")
+    assert raised.endswith("ValueError: no index\n  fix: correct app.py:19")
     assert "_worker.py" not in raised
     assert caller.late == {"late.py", "data.txt"}
 

@@ -472,6 +472,9 @@ class Configuration:
         if is_list(tags):
             words = [re.sub(r"\s+", "-", str(tag).strip()).replace(";", ",") for tag in tags]
             document["tags"] = [*dict.fromkeys(word for word in words if word)]
+        if dropped_keys := sorted(test.metadata.keys() - {"tags"}):
+            text = f"`metadata` of a test, apart from `tags`: {', '.join(dropped_keys)}"
+            self._context.note("dropped", test.place, text)
         title = " ".join(test.description.split())
         document["note"] = f"{title} ({test.place})" if title else str(test.place)
         return ImportedCase(document=document, place=test.place)

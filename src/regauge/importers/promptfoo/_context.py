@@ -65,6 +65,14 @@ class Context:
             self.note("manual", place, f"a template is not rendered: {error}")
             return text
 
+    def note_environment(self, values: Mapping[str, Any], place: SourcePlace) -> None:
+        """Note variables with a template that reads the environment, which stays as it is."""
+        for name, value in values.items():
+            match = _ENVIRONMENT.search(value) if isinstance(value, str) else None
+            if match is not None and match["name"]:
+                text = f"`{name}` reads the environment variable {match['name']}; write its value"
+                self.note("manual", place, text)
+
     def render_all(self, value: Any, values: Mapping[str, Any], place: SourcePlace) -> Any:
         """Render all texts of a value."""
         return map_texts(value, lambda text: self.render(text, values, place))

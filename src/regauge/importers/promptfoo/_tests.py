@@ -259,6 +259,7 @@ def _expand(
     threshold = body.get("threshold", default.get("threshold"))
     for combination in itertools.product(*values):
         rendered = _resolve(dict(zip(scenario_vars, combination, strict=True)), context, place)
+        context.note_environment(rendered, place)
         yield SourceTest(
             description=context.render(description, rendered, place),
             vars=rendered,

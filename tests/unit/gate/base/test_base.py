@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import subprocess
@@ -27,6 +28,7 @@ from regauge.gate.baselines import (
 )
 from regauge.judges import JudgeStatus, contains, contains_all, max_words
 from regauge.project import Project
+from regauge.regular_file import read_regular
 from regauge.runner import EvalSession, RunOptions, golden, spec_of
 
 if TYPE_CHECKING:
@@ -109,9 +111,14 @@ class Repo:
         self.git("checkout", "--quiet", "-b", "topic")
 
     def suite(
-        self, name: str = "greet", *, judges: tuple[Any, ...] = (), model: str | None = None
+        self,
+        name: str = "greet",
+        *,
+        judges: tuple[Any, ...] = (),
+        model: str | None = None,
+        dataset: str | None = None,
     ) -> Eval:
-        @golden(name, judges=judges or (max_words(40),))
+        @golden(name, dataset=dataset, judges=judges or (max_words(40),))
         def test_greet(result):
             result.check()
 
@@ -316,6 +323,45 @@ def test_new_changed_and_removed_cases_are_told_apart(repo: Repo):
             " prompt is unchanged; pytest evals runs them: ann"
         ),
     )
+
+
+def test_cases_of_a_dataset_that_the_change_adds_are_new(repo: Repo):
+    """A changed prompt is compared on them side by side, as base can have them as well."""
+    repo.golden([{"id": "dan", "inputs": {"who": "Dan"}}], "more")
+    assert states(repo.base(suite=repo.suite(dataset="more"))) == {"dan": "new"}
+    repo.prompt("Greet", "Please greet")
+    assert states(repo.base(suite=repo.suite(dataset="more"))) == {"dan": "changed"}
+
+
+def test_base_is_read_through_submodules_and_pointers_of_git_lfs(repo: Repo, tmp_path: Path):
+    other = tmp_path / "other"
+    other.mkdir()
+    repo.git_in(other, "init", "--quiet")
+    (other / "words").mkdir()
+    for name in ("words/a.txt", "b.txt"):
+        (other / name).write_text("then\n")
+    repo.git_in(other, "add", "--all")
+    repo.git_in(other, "commit", "--quiet", "--message", "words")
+    repo.git("submodule", "--quiet", "add", str(other), "shared")
+    content = b"the content\n"
+    digest = hashlib.sha256(content).hexdigest()
+    stored = repo.root / ".git/lfs/objects" / digest[:2] / digest[2:4] / digest
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(content)
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12\n"
+    repo.write("large.txt", pointer.format(digest))
+    repo.write("absent.txt", pointer.format("0" * 64))
+    commit = repo.commit("main")
+    (repo.root / "shared/words/a.txt").write_text("now\n")
+    repository = find_base(repo.project, commit).repository
+    names = ["large.txt", "shared/words/a.txt", "shared/c.txt", "absent.txt"]
+    *contents, absent = repository.read_all((commit, name) for name in names)
+    assert contents == [content, b"then\n", None]
+    assert absent == pointer.format("0" * 64).encode()
+    assert repository.files(commit, "shared/words") == ["shared/words/a.txt"]
+    assert {"shared/b.txt", "shared/words/a.txt"} <= {*repository.files(commit, ".")}
+    with pytest.raises(OSError, match="a pointer of Git LFS, whose content is missing"):
+        read_regular(repo.root / "absent.txt")
 
 
 CHANGELOG = """\

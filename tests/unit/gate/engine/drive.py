@@ -24,6 +24,7 @@ FACTS: dict[str, Any] = {
     ".": TrialFacts(checks={"right": None}),
     "!": None,
     "-": "not-recorded",
+    "x": "unavailable",
 }
 
 

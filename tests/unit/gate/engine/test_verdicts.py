@@ -376,6 +376,15 @@ def test_without_history_and_without_base_nothing_is_decided(base):
     assert outcome.decision != "accept"
 
 
+@pytest.mark.parametrize(
+    ("candidate", "status", "decision"),
+    [("1", "passed", "accept"), ("0", "undecided", "undecided")],
+)
+def test_a_base_that_cannot_be_called_keeps_no_case_that_passes(candidate, status, decision):
+    outcome = run([scripted(candidate, was=None, base="x"), *others(5)])
+    assert (outcome.cases[0].status, outcome.decision) == (status, decision)
+
+
 def test_more_first_trials_find_a_failure_that_one_would_miss():
     assert run([scripted("10"), *others(9)]).decision == "accept"
     outcome = run([scripted("10"), *others(9)], with_policy(first_trials=2))
