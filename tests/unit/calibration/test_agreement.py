@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
@@ -9,11 +12,13 @@ from regauge.judges.calibration import (
     Judgement,
     Label,
     LabelledVerdict,
+    _margin_of_perfect,
     _RaterLabels,
     find_disagreements,
     measure_agreement,
 )
 from regauge.maintenance.calibrations import disagreement_lines
+from regauge.stats import wilson
 
 OTHER = {"pass": "fail", "fail": "pass"}
 
@@ -218,3 +223,16 @@ def test_more_than_ten_levels_are_described_by_quarters(count: int, names: list[
     ]
     labels = _RaterLabels("scores", verdicts)
     assert list(labels.names) == (names or [f"{value:g}" for value in values])
+
+
+@pytest.mark.parametrize(
+    ("labels", "accuracy", "share"),
+    [("ppff", True, 1.0), ("ppff", False, 2.0), ("pppf", False, 1 / 0.375), ("pppp", False, None)],
+)
+def test_a_perfect_agreement_keeps_a_margin_that_grows_with_agreement_by_chance(
+    labels: str, *, accuracy: bool, share: float | None
+):
+    rows: Any = [SimpleNamespace(human=label) for label in labels * 10]
+    margin = 1 - wilson(40, 40).low
+    expected = 1.0 if share is None else margin * share
+    assert _margin_of_perfect(rows, accuracy=accuracy) == pytest.approx(expected)

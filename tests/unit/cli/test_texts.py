@@ -16,7 +16,7 @@ from regauge.cli._options import OutputFile
 from regauge.cli.mutate import _print_suggestion, _row
 from regauge.cli.record import _resume_hint
 from regauge.cli.refine import resume_hint
-from regauge.cli.sim import parse_rate
+from regauge.cli.sim import parse_faults, parse_rate
 from regauge.errors import UsageError
 from regauge.maintenance.mutation import progress_text
 from regauge.mutate import Draft, GuardSuggestion, MutantRow, MutationProgress
@@ -118,3 +118,37 @@ def test_a_file_in_a_directory_or_standard_output_can_be_written(
         OutputFile().convert("no/run.html", None, None)
     with pytest.raises(BadParameter, match="is a directory"):
         OutputFile().convert("sub", None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("", ()),
+        ("429=0.2", (("429", 0.2),)),
+        (" 500 = 0.5 , drop=0.5,", (("500", 0.5), ("drop", 0.5))),
+        ("429=0.1,429=0.2,truncate=0.7", (("429", 0.1), ("429", 0.2), ("truncate", 0.7))),
+        ("timeout=1", (("timeout", 1.0),)),
+        ("drop=0", (("drop", 0.0),)),
+    ],
+)
+def test_faults_have_shares_that_make_at_most_one(text: str, shares: tuple[tuple[str, float], ...]):
+    plan = parse_faults(text, seed=3)
+    assert (plan.shares, plan.seed) == (shares, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("429", "'429' is not a fault with a share"),
+        ("429=x", "'429=x' is not a fault with a share"),
+        ("429=1.01", "is not a fault with a share"),
+        ("429=-0.1", "is not a fault with a share"),
+        ("429=nan", "is not a fault with a share"),
+        ("200=0.1", "'200' is no fault"),
+        ("crash=0.1", "'crash' is no fault"),
+        ("429=0.5,500=0.51", "add up to more than 1"),
+    ],
+)
+def test_a_text_that_is_no_share_of_faults_is_refused(text: str, problem: str):
+    with pytest.raises(UsageError, match=problem):
+        parse_faults(text)

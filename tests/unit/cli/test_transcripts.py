@@ -177,7 +177,7 @@ COMMANDS = {
                  f"new case alert-severity again --from-run {RUNS[0]} --case nowhere"),
     "mutate": ("mutate alert-severity --mark delete-entry-14881ea0 --reason 'It repeats another line.'",
                "mutate alert-severity --mark nothing --reason x", "mutate alert-severity --mark delete-entry-14881ea0"),
-    "judges": ("judges list words", "judges list --json nothing", "judges try 'max_words: 2' pyproject.toml",
+    "judges": ("judges list", "judges list --json nothing", "judges try 'max_words: 2' pyproject.toml",
                "judges try 'contains: regauge' pyproject.toml --json", "judges try 'contain: x' pyproject.toml",
                "judges try 'max_words: 2' nowhere.txt"),
     "gate again": ("gate --from latest", f"gate --from {RUNS[3]} --on-broken warn", f"gate --from {RUNS[3]} --on-broken block --json",
