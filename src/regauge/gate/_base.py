@@ -41,7 +41,7 @@ from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Diagnostic
@@ -218,20 +218,11 @@ def compare_with_base(
     )
     base_eval = None
     if prompt is not None:
-        model = suite.model if target is None else target.model
-        if target is None:
-            model = base_model or _base_model(
-                suite, prompt, base_commit, across_models=across_models
-            )
-        origin = f"{base_commit.path_of(head.path)} in {base_commit.commit[:9]}"
-        # Completions of the base are recorded under the current name, even after a rename.
-        base_eval = replace(
-            suite,
-            prompt=replace(prompt, name=head.name),
-            model=model,
-            origin=origin,
-            target=target,
-        )
+        if target is not None:
+            base_model = target.model
+        elif base_model is None:
+            base_model = _base_model(suite, prompt, base_commit, across_models=across_models)
+        base_eval = _base_eval(suite, base_commit, prompt, target, base_model)
     states = case_states(
         suite,
         base_eval,
@@ -239,18 +230,15 @@ def compare_with_base(
         is_new=before is None
         and base_commit.adds_dataset(suite.dataset, prompt=(prompt or head).name),
     )
-    match = BaselineMatch()
-    anchor = None
+    has_changed = "changed" in states.values()
+    match, anchor, refusals = BaselineMatch(), None, tuple[Refusal, ...]()
     if base_eval is not None and prompt is not None:
         baselines = (
             [baseline]
             if baseline is not None
             else committed_baselines(head, prompt, base_commit, unreadable)
         )
-        baselines = [
-            _with_current_dataset_name(committed_baseline, suite, base_commit)
-            for committed_baseline in baselines
-        ]
+        baselines = [_with_current_dataset_name(known, suite, base_commit) for known in baselines]
         match = match_baseline(base_eval, baselines, siblings)
         lock = read_or_note(base_commit.lock, base_commit, unreadable)
         if lock is not None and target is None:
@@ -263,84 +251,64 @@ def compare_with_base(
                 baselines=baselines,
                 baseline=match.baseline,
             )
-    refusals: tuple[Refusal, ...] = ()
-    if base_eval is not None:
         refusals = refusals_of(
             suite,
             base_eval,
             base_commit,
             match.judges or match.differences,
             across_models=across_models,
-            prompt_changed="changed" in states.values(),
+            prompt_changed=has_changed,
         )
-    judges = tuple(key_of(suite).judges)
-    stored_baseline = match.baseline if not refusals else None
-    # A changed prompt is held to the bar at the tip of the base branch.
+    # Nothing is compared after a refusal.
+    match = BaselineMatch() if refusals else match
+    prompt_changed = base_eval is not None and _prompt_differs(suite, base_eval)
+    bar = base_commit.newest if prompt_changed else base_commit
     today = before
-    bar_commit = (
-        base_commit.newest
-        if base_eval is not None and _prompt_differs(suite, base_eval)
-        else base_commit
-    )
-    if bar_commit is not base_commit:
-        of_today = (
-            read_or_note(lambda: bar_commit.prompt(head), bar_commit, unreadable)
-            if target is None
-            else prompt
-        )
-        today = read_or_note(
-            lambda: _dataset_before(suite, bar_commit, of_today), bar_commit, unreadable
-        )
-    partners = (
-        read_or_note(lambda: edited_partners(suite, bar_commit), bar_commit, unreadable) or {}
-    )
-    edited = tuple(
-        case.id
-        for case in suite.dataset
-        if (
-            before is not None
-            and (then := before.get(case.id)) is not None
-            and then.digest != case.digest
-        )
-        or not _partners_of(case).isdisjoint(partners)
-    )
-    cases = gate_cases(
-        suite,
-        states,
-        before=before,
-        today=today,
-        accepted=entries,
-        judges=judges,
-        baseline=stored_baseline,
-        edited=edited,
-    )
-    has_changed = "changed" in states.values()
+    if bar is not base_commit:
+        today = _dataset_today(suite, bar, prompt, unreadable)
+    partners = read_or_note(lambda: edited_partners(suite, bar), bar, unreadable) or {}
+    edited = tuple(_edited_cases(suite.dataset, before, partners))
     notes = notes_of(
         suite,
         prompt,
         base_commit,
         has_changed=has_changed,
         runs_base=match.baseline is None and not refusals and has_changed,
-        differences=() if refusals else match.differences,
+        differences=match.differences,
         edited=edited,
     )
-    base = SuiteBase(
+    return SuiteBase(
         base_commit=base_commit,
         candidate=suite,
         base=base_eval,
-        cases=tuple(cases),
-        baseline=stored_baseline,
+        cases=tuple(
+            gate_cases(
+                suite,
+                states,
+                before=before,
+                today=today,
+                accepted=entries,
+                judges=tuple(key_of(suite).judges),
+                baseline=match.baseline,
+                edited=edited,
+            )
+        ),
+        baseline=match.baseline,
         anchor=anchor,
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, base_commit, unreadable),
+        bars=(
+            *_moved_bars(suite, prompt, today, prompt_changed=prompt_changed),
+            *(partners.values() if prompt_changed else ()),
+        ),
         edited=edited,
-        other_judges=()
-        if refusals
-        else tuple(str(part) for part in match.judges or match.differences if part.part == "judge"),
+        other_judges=tuple(
+            str(part) for part in match.judges or match.differences if part.part == "judge"
+        ),
         newer=tuple(
             case.id
             for case in today or ()
-            if bar_commit is not base_commit
+            if bar is not base_commit
             and case.id not in suite.dataset
             and case.id not in removed_cases
         ),
@@ -348,17 +316,56 @@ def compare_with_base(
         notes=(
             *unreadable,
             *(() if unread else notes),
-            *critical_notes(suite, stored_baseline, states),
+            *critical_notes(suite, match.baseline, states),
         ),
     )
-    bars = [*moved_tiers(suite.dataset, today), *moved_checks(suite.dataset, today)]
+
+
+def _base_eval(
+    suite: Eval, base_commit: BaseCommit, prompt: Prompt, target: Target | None, model: ModelId
+) -> Eval:
+    """The eval with the base's prompt, target and model, and today's cases and judges."""
+    return replace(
+        suite,
+        # Completions of the base are recorded under the current name, even after a rename.
+        prompt=replace(prompt, name=suite.prompt.name),
+        model=model,
+        origin=f"{base_commit.path_of(suite.prompt.path)} in {base_commit.commit[:9]}",
+        target=target,
+    )
+
+
+def _dataset_today(
+    suite: Eval, tip: BaseCommit, prompt: Prompt | None, unreadable: list[str]
+) -> Dataset | None:
+    """The dataset at the tip of the base branch, whose bar a changed prompt is held to."""
+    if suite.target is None:
+        prompt = read_or_note(lambda: tip.prompt(suite.prompt), tip, unreadable)
+    return read_or_note(lambda: _dataset_before(suite, tip, prompt), tip, unreadable)
+
+
+def _edited_cases(
+    dataset: Dataset, before: Dataset | None, partners: Collection[str]
+) -> Iterator[str]:
+    """The cases with other inputs, expectations or partners than on the base."""
+    for case in dataset:
+        base_case = before.get(case.id) if before is not None else None
+        is_edited = base_case is not None and base_case.digest != case.digest
+        if is_edited or not _partners_of(case).isdisjoint(partners):
+            yield case.id
+
+
+def _moved_bars(
+    suite: Eval, prompt: Prompt | None, today: Dataset | None, *, prompt_changed: bool
+) -> Iterator[MovedBar]:
+    """The parts of the bar in golden cases and prompt files that a change lowers."""
+    yield from moved_tiers(suite.dataset, today)
+    yield from moved_checks(suite.dataset, today)
     if suite.dataset.path == suite.prompt.path:
-        bars += moved_evaluators(suite.prompt, prompt)
-    if base.prompt_changed:
-        bars += moved_expectations(suite.dataset, today)
-        bars += moved_scripts(suite.dataset, today)
-        bars += partners.values()
-    return replace(base, bars=tuple(bars))
+        yield from moved_evaluators(suite.prompt, prompt)
+    if prompt_changed:
+        yield from moved_expectations(suite.dataset, today)
+        yield from moved_scripts(suite.dataset, today)
 
 
 def _partners_of(case: GoldenCase) -> frozenset[str]:
