@@ -21,7 +21,7 @@ from regauge.runner import (
     golden,
     spec_of,
 )
-from regauge.runner._answers import _EVALS_TRIALS, _PURPOSE_TRIALS
+from regauge.runner._answers import _EVALS_TRIALS, PURPOSE_TRIALS
 from regauge.runner._plan import CaseRequest
 from regauge.runner._trials import TrialRunner
 from regauge.targets import WorkingFiles, load_target
@@ -238,7 +238,7 @@ def test_trials_of_a_recorded_target_are_those_of_its_file_for_each_purpose(root
         completion = session.completions._output(planned, trial)
         return None if completion is None else completion.text
 
-    purpose = _PURPOSE_TRIALS
+    purpose = PURPOSE_TRIALS
     assert [text(n) for n in (0, 1, 2, purpose, purpose + 1)] == ["0", "1", None, "0", "1"]
     assert [text(n) for n in (_EVALS_TRIALS, purpose - 1)] == [None, None]
     session.close()
