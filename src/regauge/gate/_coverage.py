@@ -229,6 +229,19 @@ def coverage_of(
     return Coverage(unmeasured=tuple(diagnostics), notes=tuple(notes))
 
 
+def unselected_changes(base_commit: BaseCommit, suites: Sequence[Eval]) -> Iterator[str]:
+    """Changed prompts, and datasets of theirs, that a selection of evals leaves out."""
+    yield from (prompt for prompt, _ in _changed_prompts(base_commit, suites))
+    changed = {
+        suite.prompt.name
+        for suite in suites
+        if base_commit.repository.inside(suite.prompt.path) in base_commit.changed
+    }
+    for prompt, dataset in _not_measured(base_commit, suites):
+        if prompt in changed:
+            yield f"{prompt} (dataset {dataset})"
+
+
 def _changed_prompts(
     base_commit: BaseCommit, suites: Sequence[Eval]
 ) -> Iterator[tuple[str, Diagnostic]]:

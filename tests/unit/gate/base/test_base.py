@@ -15,7 +15,7 @@ from regauge.digests import digest_of
 from regauge.errors import GitError, UsageError
 from regauge.gate import find_base
 from regauge.gate._base import check_locks, compare_with_base
-from regauge.gate._coverage import coverage_of
+from regauge.gate._coverage import coverage_of, unselected_changes
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,
@@ -678,6 +678,13 @@ def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
     assert coverage_of(at, [], is_filtered=True).notes[0] == (
         "greet changed, and no selected eval measures it as it is now"
     )
+    dataset = repo.suite().dataset
+    other = replace(dataset, name="second", path=dataset.path.with_name("second.jsonl"))
+    assert [*unselected_changes(at, [])] == ["greet"]
+    assert [*unselected_changes(at, [repo.suite()])] == []
+    assert [*unselected_changes(at, [replace(repo.suite(), dataset=other)])] == [
+        "greet (dataset greet)"
+    ]
     draft = PROMPT.replace("version: 1.0.0\n", "")
     repo.write("prompts/draft.prompt.yml", draft.replace("Greeter", "Draft"))
     repo.write("prompts/other.prompt.yml", PROMPT.replace("Greeter", "Other"))
