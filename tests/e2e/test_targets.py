@@ -213,7 +213,7 @@ def test_a_target_that_cannot_be_called_is_explained(
 def test_an_import_that_hangs_ends_once_by_the_deadline(app: EvalProject, declared: str) -> None:
     app.golden([case(number, "fire") for number in range(6)])
     app.settings(provider=f"{TABLE}deadline_s = 3\nconcurrency = 2\nmax_attempts = 3\n{declared}")
-    app.write("app/pipeline.py", "import time\ntime.sleep(600)\n")
+    app.write("app/pipeline.py", "import time\ntime.sleep(600)\ndef answer(text): ...\n")
     began = time.monotonic()
     result = app.run()
     assert time.monotonic() - began < 60

@@ -238,7 +238,7 @@ def compare_with_base(
             if baseline is not None
             else committed_baselines(head, prompt, base_commit, unreadable)
         )
-        baselines = [_with_current_dataset_name(known, suite, base_commit) for known in baselines]
+        baselines = [_with_current_dataset_name(entry, suite, base_commit) for entry in baselines]
         match = match_baseline(base_eval, baselines, siblings)
         lock = read_or_note(base_commit.lock, base_commit, unreadable)
         if lock is not None and target is None:
