@@ -438,14 +438,14 @@ def test_a_full_disk_ends_a_command_and_the_same_command_continues(
     assert "local store cannot be used: disk I/O error" in printed
     assert "fix: make room" in printed, printed
     # What is under way when the first completion cannot be kept is lost; no call follows.
-    lost = endpoint.total
-    assert 0 < lost <= 64
+    assert 0 < endpoint.total <= 64
     if command[0] == "refine":
         command = ["refine", "resume", "latest"]
     continued = live.command(*command)
     assert continued.returncode == 0, continued.stdout + continued.stderr
     assert "fix: make room" not in continued.stdout + continued.stderr
-    assert calls <= endpoint.total <= calls + lost
+    # The endpoint counts requests when it reads them, which may be after the command ended.
+    assert calls <= endpoint.total <= calls + 64
 
 
 def test_a_record_that_the_disk_does_not_take_leaves_the_table_and_whole_lines(

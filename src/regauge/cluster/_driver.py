@@ -433,7 +433,7 @@ class Cluster:
                 return result.result()
             if worker.loss.done():
                 raise self._connection_error(
-                    f"worker {worker.address} ended during this call", _WORKER_FIX
+                    f"{self} lost worker {worker.address} during this call", _WORKER_FIX
                 )
             raise AttemptError(
                 f"worker {worker.address} had no result after {timeout_s + _GRACE_S:g} s\n"

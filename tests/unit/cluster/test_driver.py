@@ -202,7 +202,7 @@ def test_a_call_ends_with_its_worker_or_after_its_time(monkeypatch: pytest.Monke
         call = run.call()
         await asyncio.sleep(0.005)
         run.cluster._update({"b": 1})
-        with pytest.raises(AttemptError, match="worker a ended during this call") as caught:
+        with pytest.raises(AttemptError, match="lost worker a during this call") as caught:
             await call
         assert caught.value.never_sent is False
         run.cluster._update({"b": 0})
