@@ -27,7 +27,12 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo, short_path
 from regauge.errors import DatasetError, UnmeasuredError, UsageError
-from regauge.maintenance.collection import is_partial, option_words, with_evals
+from regauge.maintenance.collection import (
+    is_partial,
+    left_out_errors,
+    option_words,
+    with_evals,
+)
 from regauge.maintenance.mutation import MutationOptions, MutationRun
 from regauge.model_id import is_simulated
 from regauge.mutate import (
@@ -97,14 +102,15 @@ class _MutateOptions:
         run: The choice of mutants and of suggestions.
         apply: Whether to add the proposed cases to their datasets.
         dry_run: Whether only to estimate.
-        saves: Whether results are of all evals and of the model that the project declares, so that
-            they are saved.
+        saves: Whether results are of the model that the project declares, so that they are saved.
+        is_partial: Whether results may be of a part of the evals, and are not saved.
     """
 
     run: MutationOptions
     apply: bool
     dry_run: bool
     saves: bool
+    is_partial: bool
     as_json: bool
     output: str | None
 
@@ -182,7 +188,8 @@ def command(
         ),
         apply=apply_it,
         dry_run=dry_run,
-        saves=options["model"] is None and not is_partial(project, path),
+        saves=options["model"] is None,
+        is_partial=is_partial(project, path),
         as_json=as_json,
         output=output,
     )
@@ -251,7 +258,10 @@ def _mutate(
         suggestions = run.suggest()
     finally:
         evals.close()
-    if options.saves and any(row.kind != "undecided" for row in report.mutants):
+    is_partial_run = options.is_partial or bool(left_out_errors(evals))
+    if is_partial_run:
+        echo("note: nothing is saved, as these are not all evals", err=True)
+    elif options.saves and any(row.kind != "undecided" for row in report.mutants):
         digests = digests_of(subject)
         file = save_mutants(evals.project, report, subject.key, earlier, digests=digests)
         echo(f"wrote {short_path(file)}", err=True)

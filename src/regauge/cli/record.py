@@ -201,7 +201,8 @@ def _refuse_partial(project: Project, path: Path | None, judge_model: str | None
     """
     reason = "would remove recordings that others use"
     fix = "leave {option} out of --prune"
-    partial = {"--evals": is_partial(project, path), "--judge-model": judge_model}
+    exists = path is None or path.exists()
+    partial = {"--evals": exists and is_partial(project, path), "--judge-model": judge_model}
     refuse_options(partial, reason, fix=fix)
 
 

@@ -109,10 +109,17 @@ def literals_in(base_commit: BaseCommit, files: Iterable[str]) -> frozenset[str]
 
 
 def count_values(source: bytes) -> int:
-    """Return the number of values that the lists, sets and mappings of some code display."""
+    """Return the number of values that the lists, sets and mappings of some code display.
+
+    Code that does not parse has none.
+    """
+    try:
+        tree = _parse(source)
+    except (SyntaxError, ValueError):
+        return 0
     return sum(
         len(node.values if isinstance(node, ast.Dict) else node.elts)
-        for node in ast.walk(_parse(source))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Dict | ast.List | ast.Set)
     )
 

@@ -232,15 +232,15 @@ def merge_baselines(
         anchors: Trials of the anchor version, for each eval.
         anchor_versions: Anchor versions whose stored trials stay if `anchors` has none.
         is_partial: Whether `updated` may be without evals of the prompt, so that baselines of other
-            datasets stay.
+            datasets and judges stay.
     """
     current = tuple(stored_baseline for stored_baseline, _ in updated if stored_baseline.cases)
     keys = [stored_baseline.key for stored_baseline in current]
     prompts, models = {key.prompt for key in keys}, {key.model for key in keys}
-    datasets = {stored_baseline.key.dataset for stored_baseline, _ in updated}
+    evals = {_eval_of(stored_baseline) for stored_baseline, _ in updated}
 
     def is_missing(stored_baseline: StoredBaseline) -> bool:
-        return is_partial and stored_baseline.key.dataset not in datasets
+        return is_partial and _eval_of(stored_baseline) not in evals
 
     elsewhere = tuple(
         stored_baseline
@@ -268,6 +268,11 @@ def merge_baselines(
         previous=tuple(previous),
         anchors=(*anchors, *baselines),
     )
+
+
+def _eval_of(stored_baseline: StoredBaseline) -> tuple[str, frozenset[str]]:
+    """The dataset and the names of the judges, which differ between evals of a prompt."""
+    return stored_baseline.key.dataset, frozenset(stored_baseline.key.judges)
 
 
 def _missing_trials(

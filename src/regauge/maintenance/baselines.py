@@ -44,6 +44,7 @@ from regauge.gate.baselines import (
 )
 from regauge.maintenance.baseline_views import trials_each
 from regauge.maintenance.batches import ProjectBatches
+from regauge.maintenance.collection import left_out_errors
 from regauge.prompts import Repository, load_prompt, lock_of, read_prompt_text
 from regauge.reports import in_batch, money, progress_line, quantity
 from regauge.runner import PlannedCase, PlannedTrial
@@ -516,6 +517,7 @@ class BaselineUpdate:
             BaselineError: A baseline cannot be read or written.
         """
         self._left_out = evals.left_out
+        self.is_partial |= bool(left_out_errors(evals))
         prompts = self._plan(evals)
         updates = [update for prompt in prompts for update in prompt.suites]
         for update in updates:

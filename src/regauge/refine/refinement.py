@@ -691,7 +691,10 @@ class Refinement:
         write_whole(run.markdown, markdown_of(result).encode())
         seal(run)
         save_memory(self._evals.project, subject.prompt.name, self.memory_key, state.memory)
-        facts = {"status": status_of(state), "stop": result.stop.reason}
+        status = status_of(state)
+        if status == "proposed" and run.facts().get("status") == "rejected":
+            status = "rejected"  # a resumed run proposes the same
+        facts = {"status": status, "stop": result.stop.reason}
         run.note(**facts, next=result.next, replayed=replayed_calls, finished=finished)
         return result
 

@@ -295,6 +295,9 @@ class Run:
         version = facts.get("schema_version")
         if version != SCHEMA_VERSION:
             raise self._unreadable_error(f"schema_version {version!r} is not {SCHEMA_VERSION}")
+        for name, kind in (("prompt", str), ("status", str), ("rejected", list)):
+            if not isinstance(facts.get(name, [] if kind is list else None), kind):
+                raise self._unreadable_error(f"`{name}` is missing or wrong")
         return facts
 
     def _unreadable_error(self, problem: object) -> UsageError:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from regauge.project import Project
 
+# Names that the source of a module does not spell out.
+_MADE_LATER = re.compile(r"import \*|\b(?:__getattr__|globals|setattr|exec)\b")
 _INPUT = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
@@ -41,15 +43,17 @@ def inputs_of_callable(name: str, project: Project) -> list[str]:
     module, _, function = name.partition(":")
     roots = [root for root in (project.root, project.root / "src") if root.is_dir()]
     path = Path(*module.split("."))
-    files = [root / file for root in roots for file in (f"{path}.py", path / "__init__.py")]
+    # Python imports the package if there are both.
+    files = [root / file for root in roots for file in (path / "__init__.py", f"{path}.py")]
     file = next((path for path in files if path.is_file()), None)
     if file is None:
-        if any((root / path.parts[0]).is_dir() for root in roots):
-            raise UsageError(f"there is no {project.relative(files[0])}", fix=f"correct {name!r}")
-        return []  # of an installed package
+        siblings = (file for root in roots for file in (root / path.parent).glob("*.py"))
+        if len(path.parts) > 1 and any(siblings):
+            raise UsageError(f"there is no {project.relative(files[1])}", fix=f"correct {name!r}")
+        return []  # of an installed package, or of another directory of `sys.path`
     place = project.relative(file)
     try:
-        source = file.read_text(encoding="utf-8")
+        source = file.read_bytes()
         body = ast.parse(source).body
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
@@ -59,9 +63,10 @@ def inputs_of_callable(name: str, project: Project) -> list[str]:
         return _find_required(functions[function].args)
     classes = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
     class_name, _, method = function.partition(".")
-    if class_name in classes:
+    text = source.decode("utf-8", "replace")
+    if class_name in classes and not re.search(rf"(?m)^{class_name}\b.*=", text):
         return _inputs_of_method(classes[class_name], method, name)
-    if "import *" in source or function.split(".")[0] in re.findall(r"\w+", source):
+    if _MADE_LATER.search(text) or class_name in re.findall(r"\w+", text):
         return []
     hint = did_you_mean(function, functions)
     names = ", ".join(functions) or "none"
@@ -88,8 +93,9 @@ def _inputs_of_method(class_: ast.ClassDef, method: str, target: str) -> list[st
         raise UsageError(f"{target!r} is a class", fix=fix)
     methods = _functions_in(class_.body)
     if method not in methods:
-        if class_.bases or method.partition(".")[0] in ast.dump(class_):
-            return []  # inherited or assigned
+        sources = class_.bases, class_.keywords, class_.decorator_list
+        if any(sources) or method.partition(".")[0] in ast.dump(class_):
+            return []  # inherited, added or assigned
         names = ", ".join(methods) or "none"
         raise UsageError(
             f"class {class_.name} has no method {method!r}; methods: {names}",

@@ -110,8 +110,9 @@ def _find_text(text: str, project: Project) -> tuple[Path, int | None]:
     """The first line of the evals that has a text; else their directory."""
     directory = project.root / "evals"
     for path in sorted(directory.rglob("*.py")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if text in line:
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        for number, line in enumerate(lines, 1):
+            if text.encode() in line:
                 return path, number
     return directory, None
 

@@ -49,6 +49,17 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "app").mkdir()
     (tmp_path / "app/pipeline.py").write_text(PIPELINE)
     (tmp_path / "app/stars.py").write_text("from elsewhere import *\n")
+    (tmp_path / "app/lazy.py").write_text("def __getattr__(name): ...\n")
+    (tmp_path / "app/bom.py").write_bytes(b"\xef\xbb\xbfdef answer(question): ...\n")
+    latin = "# -*- coding: latin-1 -*-\nNAME = 'ü'\ndef answer(question): ...\n"
+    (tmp_path / "app/latin.py").write_bytes(latin.encode("latin-1"))
+    (tmp_path / "app/two").mkdir()
+    (tmp_path / "app/two.py").write_text("")
+    (tmp_path / "app/two/__init__.py").write_text("def answer(question): ...\n")
+    (tmp_path / "app/made.py").write_text(
+        "@adds\nclass A: ...\nclass B(metaclass=M): ...\nclass answer: ...\nanswer = answer()\n"
+    )
+    (tmp_path / "lib").mkdir()
     (tmp_path / "prompts").mkdir()
     message = "messages:\n  - {role: user, content: '{{text}}'}\n"
     (tmp_path / "prompts/shout.prompt.yml").write_text(message)
@@ -72,6 +83,14 @@ def new(*arguments: str) -> str:
         ("app.pipeline:Bot.inherited", []),
         ("app.stars:anything", []),
         ("some.package:answer", []),
+        ("lib.elsewhere:answer", []),
+        ("app.lazy:anything", []),
+        ("app.bom:answer", ["question"]),
+        ("app.latin:answer", ["question"]),
+        ("app.two:answer", ["question"]),
+        ("app.made:A.extra", []),
+        ("app.made:B.extra", []),
+        ("app.made:answer", []),
     ],
 )
 def test_the_inputs_of_a_target_are_those_it_names(root: Path, target: str, inputs: list[str]):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regauge.datasets import load_dataset
-from regauge.gate._bar import _code, moved_checks, moved_evaluators, moved_settings
+from regauge.gate._bar import _code, count_values, moved_checks, moved_evaluators, moved_settings
 from regauge.project import Settings
 from regauge.prompts import Prompt, parse_prompt
 
@@ -185,3 +185,16 @@ def test_code_is_compared_without_evals_words_and_names_of_regauge(
     base: str, head: str, *, same: bool
 ):
     assert (_code(base.encode()) == _code(head.encode())) is same
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("A = [1, 2]\nB = {'a': [3]}\n", 4),
+        ("def answer(q:", 0),
+        ("class {{name}}: pass", 0),
+        ("", 0),
+    ],
+)
+def test_values_in_code_are_counted_where_it_parses(source: str, count: int):
+    assert count_values(source.encode()) == count

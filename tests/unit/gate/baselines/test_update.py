@@ -187,6 +187,10 @@ def test_baselines_of_evals_that_were_not_collected_stay():
     baseline = Baseline(prompt="greet", baselines=(filled(), other), previous=(older,))
     merge = merge_baselines(baseline, [(filled(NEW), True)], is_partial=True)
     assert (merge.baselines, merge.previous) == ((filled(NEW), other), (older,))
+    judged = filled(replace(KEY, judges={"length": "d" * 64}))
+    siblings = Baseline(prompt="greet", baselines=(filled(), judged))
+    merge = merge_baselines(siblings, [(filled(NEW), True)], is_partial=True)
+    assert merge.baselines == (filled(NEW), judged)
     all_evals = merge_baselines(baseline, [(filled(NEW), True)])
     assert (all_evals.baselines, all_evals.previous) == ((filled(NEW),), ())
 
