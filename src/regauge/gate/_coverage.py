@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from regauge.errors import Diagnostic, PromptError
 from regauge.gate.baselines import BaselineError, load_baseline
 from regauge.prompts import load_prompt, prompt_files, prompt_name
+from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -230,16 +231,32 @@ def coverage_of(
 
 
 def unselected_changes(base_commit: BaseCommit, suites: Sequence[Eval]) -> Iterator[str]:
-    """Changed prompts, and datasets of theirs, that a selection of evals leaves out."""
+    """Yield changed prompts, evals of theirs and changed datasets that a selection leaves out."""
     yield from (prompt for prompt, _ in _changed_prompts(base_commit, suites))
     changed = {
         suite.prompt.name
         for suite in suites
         if base_commit.repository.inside(suite.prompt.path) in base_commit.changed
     }
+    golden = base_commit.repository.inside(base_commit.project.golden_dir)
+    edited = {
+        Path(name).name.partition(".")[0]
+        for name in base_commit.changed
+        if name.startswith(f"{golden}/")
+    }
     for prompt, dataset in _not_measured(base_commit, suites):
-        if prompt in changed:
+        if prompt in changed or dataset in edited:
             yield f"{prompt} (dataset {dataset})"
+    prompts_of_evals = [eval_.texts[:1] for evals in base_commit.evals.values() for eval_ in evals]
+    for prompt in sorted(changed):
+        # Suites of several models are of one eval.
+        measured = {
+            (suite.dataset.name, frozenset(judge.digest for judge in suite.judges))
+            for suite in suites
+            if suite.prompt.name == prompt
+        }
+        if len(measured) < (count := prompts_of_evals.count((prompt,))):
+            yield f"{count - len(measured)} of {plural(count, 'eval')} of {prompt}"
 
 
 def _changed_prompts(

@@ -694,6 +694,25 @@ def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
     ]
 
 
+def test_evals_and_datasets_that_a_selection_leaves_out_are_named(repo: Repo):
+    evals = "@golden('greet', judges=[])\ndef test_{}(result): ...\n"
+    source = "from regauge import golden\n" + "".join(map(evals.format, "ab"))
+    repo.git("checkout", "--quiet", "main")
+    repo.write("evals/test_greet.py", source)
+    repo.commit()
+    repo.git("checkout", "--quiet", "-B", "topic")
+    at = find_base(repo.project, "main")
+    assert [*unselected_changes(at, [repo.suite()])] == []
+    repo.prompt("Greet", "Kindly greet")
+    at = find_base(repo.project, "main")
+    assert [*unselected_changes(at, [repo.suite()])] == ["1 of 2 evals of greet"]
+    repo.prompt("Kindly greet", "Greet")
+    golden = repo.project.golden_dir / "greet.jsonl"
+    golden.write_text(golden.read_text() + "\n")
+    at = find_base(repo.project, "main")
+    assert [*unselected_changes(at, [])] == ["greet (dataset greet)"]
+
+
 def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):
     """The baseline is older than main's judges then, and the branch is not to blame for it."""
     repo.write("service/app.py", "print()\n")
