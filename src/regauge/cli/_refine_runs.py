@@ -93,10 +93,8 @@ def show_command(name: str, *, trail: bool, as_json: bool) -> None:
     if trail:
         _show_trail(run, as_json=as_json)
         return
-    if as_json:
-        echo(run.read_view(run.result).rstrip())
-    else:
-        echo(as_text(run.read_view(run.markdown)))
+    result = run.read_view(run.result)  # checked for the text, too
+    echo(result.rstrip() if as_json else as_text(run.read_view(run.markdown)))
 
 
 def as_text(markdown: str) -> str:

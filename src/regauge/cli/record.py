@@ -201,8 +201,7 @@ def _refuse_partial(project: Project, path: Path | None, judge_model: str | None
     """
     reason = "would remove recordings that others use"
     fix = "leave {option} out of --prune"
-    exists = path is None or path.exists()
-    partial = {"--evals": exists and is_partial(project, path), "--judge-model": judge_model}
+    partial = {"--evals": is_partial(project, path), "--judge-model": judge_model}
     refuse_options(partial, reason, fix=fix)
 
 

@@ -174,10 +174,13 @@ class Coverage:
     Attributes:
         unmeasured: Omissions that keep the change from being accepted.
         notes: Omissions by selection or on purpose, a sentence each.
+        unselected: Changed prompts, evals of theirs and changed datasets that a selection leaves
+            out.
     """
 
     unmeasured: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
+    unselected: tuple[str, ...] = ()
 
 
 def coverage_of(
@@ -198,41 +201,40 @@ def coverage_of(
         omissions: Omissions already reported.
         is_filtered: Whether the user selected some of the evals.
     """
+    if is_filtered:
+        return _coverage_of_selection(base_commit, suites)
     reported_names = {_stem(diagnostic.path) for diagnostic in omissions}
     diagnostics: list[Diagnostic] = []
     notes: list[str] = []
-    unselected: list[str] = []
     for prompt, diagnostic in _changed_prompts(base_commit, suites):
-        if is_filtered:
-            notes.append(f"{prompt} changed, and no selected eval measures it as it is now")
-        elif prompt not in reported_names:
+        if prompt not in reported_names:
             reported_names.add(prompt)
             diagnostics.append(diagnostic)
-    deleted = base_commit.deleted_prompts()
     for prompt, dataset in _not_measured(base_commit, suites):
-        if prompt in deleted:
-            continue  # listed as deleted
         evidence = f"{base_commit.ref} has a baseline of {prompt} (dataset {dataset})"
-        if is_filtered:
-            unselected.append(prompt if prompt == dataset else f"{prompt} (dataset {dataset})")
-        elif not _still_stored(base_commit, prompt, dataset):
+        if not _still_stored(base_commit, prompt, dataset):
             notes.append(f"{evidence}; this change removes it and its eval")
         elif not {prompt, dataset} & reported_names:
             path = base_commit.project.relative(base_commit.project.baseline_path(prompt))
             fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
             message = f"{evidence}, and no eval measures it any more"
             diagnostics.append(Diagnostic(path=path, line=None, message=message, fix=fix))
-    if unselected:
-        notes.append(
-            f"no eval of this run measures {', '.join(unselected)}, as {base_commit.ref} does;"
-            f" {'it is' if len(unselected) == 1 else 'they are'} not compared"
-        )
     return Coverage(unmeasured=tuple(diagnostics), notes=tuple(notes))
 
 
-def unselected_changes(base_commit: BaseCommit, suites: Sequence[Eval]) -> Iterator[str]:
-    """Yield changed prompts, evals of theirs and changed datasets that a selection leaves out."""
-    yield from (prompt for prompt, _ in _changed_prompts(base_commit, suites))
+def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> Coverage:
+    """The coverage of a selection of evals, in which an omission is no error."""
+    left_out = [prompt for prompt, _ in _changed_prompts(base_commit, suites)]
+    notes = [
+        f"{prompt} changed, and no selected eval measures it as it is now" for prompt in left_out
+    ]
+    pairs = _not_measured(base_commit, suites)
+    if pairs:
+        names = [name if name == data else f"{name} (dataset {data})" for name, data in pairs]
+        notes.append(
+            f"no eval of this run measures {', '.join(names)}, as {base_commit.ref} does;"
+            f" {'it is' if len(names) == 1 else 'they are'} not compared"
+        )
     changed = {
         suite.prompt.name
         for suite in suites
@@ -244,11 +246,20 @@ def unselected_changes(base_commit: BaseCommit, suites: Sequence[Eval]) -> Itera
         for name in base_commit.changed
         if name.startswith(f"{golden}/")
     }
-    for prompt, dataset in _not_measured(base_commit, suites):
-        if prompt in changed or dataset in edited:
-            yield f"{prompt} (dataset {dataset})"
+    unselected = [
+        *left_out,
+        *(f"{name} (dataset {data})" for name, data in pairs if name in changed or data in edited),
+        *_unselected_evals(base_commit, suites, changed),
+    ]
+    return Coverage(notes=tuple(notes), unselected=tuple(unselected))
+
+
+def _unselected_evals(
+    base_commit: BaseCommit, suites: Sequence[Eval], prompts: Iterable[str]
+) -> Iterator[str]:
+    """The number of further evals that the base has of each prompt."""
     prompts_of_evals = [eval_.texts[:1] for evals in base_commit.evals.values() for eval_ in evals]
-    for prompt in sorted(changed):
+    for prompt in sorted(prompts):
         # Suites of several models are of one eval.
         measured = {
             (suite.dataset.name, frozenset(judge.digest for judge in suite.judges))
@@ -328,8 +339,9 @@ def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[t
         }
     if not baseline_names:
         return ()
+    deleted = base_commit.deleted_prompts()  # listed as deleted
     return sorted(
-        baseline_names
+        {names for names in baseline_names if names[0] not in deleted}
         - {name for suite in suites for name in _names_of(base_commit, suite, baseline_names)}
     )
 

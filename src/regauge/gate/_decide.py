@@ -12,7 +12,7 @@ from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._bar import is_reformatted, moved_files, moved_judging, moved_settings
 from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._commit import find_base
-from regauge.gate._coverage import coverage_of, unselected_changes
+from regauge.gate._coverage import coverage_of
 from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
 from regauge.gate._engine import Gate
 from regauge.gate._reach import NotMeasured, caveats_of_targets, undeclared_changes
@@ -142,10 +142,10 @@ def compare(
             "the change also edits code or data of this gate or its workflow:"
             f" {first_of(code, _FILES_MAX)}"
         )
-    unselected = unselected_changes(base_commit, evals) if is_filtered else ()
+    command = f"regauge gate {base_commit.ref}"
     not_measured = (
         *_not_measured(base_commit, suites, code),
-        *(NotMeasured(text=name, command=f"regauge gate {base_commit.ref}") for name in unselected),
+        *(NotMeasured(text=name, command=command) for name in coverage.unselected),
     )
     notes += filter(None, (edit.note for edit in not_measured))
     if accept_judge_change and (refusals or bars):

@@ -197,7 +197,7 @@ def policy_of(settings: GateSettings) -> GatePolicy:
 
 Side: TypeAlias = Literal["candidate", "base"]
 NotRecorded: TypeAlias = Literal["not-recorded", "unavailable"]
-"""The reason why a trial has no facts: no recording, or no other output, of no call either."""
+"""A trial without facts: it is not recorded, or nothing can be called or read for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

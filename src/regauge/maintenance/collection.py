@@ -332,7 +332,7 @@ def is_partial(project: Project, path: Path | None) -> bool:
     A file always is; a directory is if `evals` of the project is outside of it.
     """
     evals = project.root / "evals"
-    if path is None:
+    if path is None or not path.exists():
         return False
     return not evals.resolve().is_relative_to(path.resolve()) if evals.exists() else path.is_file()
 

@@ -43,19 +43,19 @@ def lint_targets(
         ]
         try:
             load_target(name, settings, root=project.root, files=files, missing_ok=True)
-        except InvalidFileError as error:
-            errors += error.diagnostics
+        except InvalidFileError as invalid:
+            errors += invalid.diagnostics
         if isinstance(settings, PythonTarget):
             place = ("targets", name, "callable")
-            message = _callable_error(settings.callable, project)
-            if message:
-                errors.append(project.setting_error(place, message))
+            error = _callable_error(settings.callable, project)
+            if error is not None:
+                errors.append(project.setting_error(place, str(error)))
             elif settings.files is not None:
                 try:
                     loaded = find_modules(settings, root=project.root, environ=environ)
                     warnings += _not_declared(project, name, loaded, declared_digests)
-                except ProviderError as error:
-                    warnings.append(project.setting_error(place, str(error)))
+                except ProviderError as failure:
+                    warnings.append(project.setting_error(place, str(failure)))
         elif isinstance(settings, (CommandTarget, HttpTarget)):
             errors += _unknown_base(project, name, settings)
             warnings += _loose_ends(project, name, settings)
@@ -88,22 +88,21 @@ def _loose_ends(
         yield project.setting_error(table, message, fix=fix)
 
 
-def _callable_error(name: str, project: Project) -> str:
-    """The message and the fix of a callable that is not in its module; empty if there is none."""
+def _callable_error(name: str, project: Project) -> UsageError | None:
+    """The error of a callable that is not in its module; None without one."""
     try:
         inputs_of_callable(name, project)
     except UsageError as error:
-        return str(error)
-    return ""
+        return error
+    return None
 
 
 def _errors_in_evals(project: Project, names: Collection[str]) -> Iterator[Diagnostic]:
     """The errors of callables that evals name, as `module:function`."""
     for name in sorted({*names} - project.settings.targets.keys()):
-        if text := _callable_error(name, project):
-            message, _, fix = text.partition("\n  fix: ")
+        if (error := _callable_error(name, project)) is not None:
             path, line = _find_text(name, project)
-            yield Diagnostic(path=path, line=line, message=message, fix=fix)
+            yield Diagnostic(path=path, line=line, message=error.message, fix=error.fix)
 
 
 def _find_text(text: str, project: Project) -> tuple[Path, int | None]:

@@ -15,7 +15,7 @@ from regauge.digests import digest_of
 from regauge.errors import GitError, UsageError
 from regauge.gate import find_base
 from regauge.gate._base import check_locks, compare_with_base
-from regauge.gate._coverage import coverage_of, unselected_changes
+from regauge.gate._coverage import coverage_of
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     Baseline,
@@ -680,11 +680,11 @@ def test_a_changed_prompt_that_no_eval_measures_is_unmeasured(repo: Repo):
     )
     dataset = repo.suite().dataset
     other = replace(dataset, name="second", path=dataset.path.with_name("second.jsonl"))
-    assert [*unselected_changes(at, [])] == ["greet"]
-    assert [*unselected_changes(at, [repo.suite()])] == []
-    assert [*unselected_changes(at, [replace(repo.suite(), dataset=other)])] == [
-        "greet (dataset greet)"
-    ]
+    assert [*coverage_of(at, [], is_filtered=True).unselected] == ["greet"]
+    assert [*coverage_of(at, [repo.suite()], is_filtered=True).unselected] == []
+    assert [
+        *coverage_of(at, [replace(repo.suite(), dataset=other)], is_filtered=True).unselected
+    ] == ["greet (dataset greet)"]
     draft = PROMPT.replace("version: 1.0.0\n", "")
     repo.write("prompts/draft.prompt.yml", draft.replace("Greeter", "Draft"))
     repo.write("prompts/other.prompt.yml", PROMPT.replace("Greeter", "Other"))
@@ -702,15 +702,17 @@ def test_evals_and_datasets_that_a_selection_leaves_out_are_named(repo: Repo):
     repo.commit()
     repo.git("checkout", "--quiet", "-B", "topic")
     at = find_base(repo.project, "main")
-    assert [*unselected_changes(at, [repo.suite()])] == []
+    assert [*coverage_of(at, [repo.suite()], is_filtered=True).unselected] == []
     repo.prompt("Greet", "Kindly greet")
     at = find_base(repo.project, "main")
-    assert [*unselected_changes(at, [repo.suite()])] == ["1 of 2 evals of greet"]
+    assert [*coverage_of(at, [repo.suite()], is_filtered=True).unselected] == [
+        "1 of 2 evals of greet"
+    ]
     repo.prompt("Kindly greet", "Greet")
     golden = repo.project.golden_dir / "greet.jsonl"
     golden.write_text(golden.read_text() + "\n")
     at = find_base(repo.project, "main")
-    assert [*unselected_changes(at, [])] == ["greet (dataset greet)"]
+    assert [*coverage_of(at, [], is_filtered=True).unselected] == ["greet (dataset greet)"]
 
 
 def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):
