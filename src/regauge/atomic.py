@@ -50,3 +50,19 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file or directory until it is closed; return False if another process has it.
+
+    True on systems without such locks.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from regauge.datasets import Script, Tier
 from regauge.gate._commit import target_of_base
 from regauge.judges import AsyncFunctionJudge, Rule, calibrated_judges, judge_status
-from regauge.project import ENDPOINT_IDENTITY, CommandTarget, PythonTarget
+from regauge.project import CALIBRATION_SUFFIX, ENDPOINT_IDENTITY, CommandTarget, PythonTarget
 from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
@@ -718,15 +718,12 @@ def moved_files(
 
 def _is_renewed(base_commit: BaseCommit, name: str) -> bool:
     """Return whether a file is a calibration, whose labels only got more."""
-    labels = name.removesuffix(_CALIBRATION) + ".jsonl"
+    labels = name.removesuffix(CALIBRATION_SUFFIX) + ".jsonl"
     path = base_commit.repository.top / labels
     if labels not in base_commit.changed or not (base_commit.repository.top / name).is_file():
         return False
     base = base_commit.repository.read(base_commit.commit, labels)
-    return name.endswith(_CALIBRATION) and base is not None and _is_kept(path, base)
-
-
-_CALIBRATION: Final = ".calibration.json"
+    return name.endswith(CALIBRATION_SUFFIX) and base is not None and _is_kept(path, base)
 
 
 def _is_kept(path: Path, base: bytes) -> bool:

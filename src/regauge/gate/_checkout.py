@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from regauge.atomic import try_lock
 from regauge.errors import GitError, ProviderError
 from regauge.git import git
 
@@ -98,15 +99,10 @@ def _remove_abandoned(root: Path) -> None:
 def _lock_at_once(directory: Path) -> int | None:
     """Lock a directory until the returned descriptor is closed; None if it cannot be locked."""
     try:
-        import fcntl
-    except ImportError:  # pragma: no cover - not on the systems tests run on
-        return None
-    descriptor: int | None = None
-    try:
         descriptor = os.open(directory, os.O_RDONLY)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        if descriptor is not None:
-            os.close(descriptor)
         return None
-    return descriptor
+    if try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None

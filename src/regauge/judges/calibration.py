@@ -31,6 +31,7 @@ from regauge.errors import (
     UsageError,
 )
 from regauge.judges._types import is_number
+from regauge.project import CALIBRATION_SUFFIX
 from regauge.providers import Completion, Usage
 from regauge.regular_file import read_regular
 from regauge.strict_json import explain_format
@@ -376,9 +377,6 @@ def _inputs(record: Record, source: Source) -> Mapping[str, JSON] | None:
     return cast("Mapping[str, JSON]", inputs)
 
 
-_SUFFIX = ".calibration.json"
-
-
 class _CalibrationDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -516,7 +514,7 @@ class CalibrationFile(_CalibrationDocument):
 
 def calibration_path(judge: str, project: Project) -> Path:
     """The path of a judge's calibration record."""
-    return project.labels_dir / f"{file_stem(judge)}{_SUFFIX}"
+    return project.labels_dir / f"{file_stem(judge)}{CALIBRATION_SUFFIX}"
 
 
 def load_calibrations(path: Path) -> CalibrationFile | None:
@@ -533,11 +531,12 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
         problem = f"cannot be read: {error}"
     except ValidationError as error:
         problem = explain_format(error.errors()[0])
+    judge = path.name.removesuffix(CALIBRATION_SUFFIX)
     diagnostic = Diagnostic(
         path=path,
         line=None,
         message=problem,
-        fix=f"write it again: regauge judges calibrate {path.name.removesuffix(_SUFFIX)}",
+        fix=f"write it again: regauge judges calibrate {judge}",
     )
     raise InvalidFileError([diagnostic])
 

@@ -24,6 +24,7 @@ from regauge.judges.calibration import (
     measure_agreement,
     write_calibrations,
 )
+from regauge.project import CALIBRATION_SUFFIX
 from regauge.reports import money, quantity
 from regauge.wording import plural, table_lines
 
@@ -93,9 +94,6 @@ def _calibration_file(judge: ModelJudge, project: Project) -> CalibrationFile | 
     return file if file is not None and file.judge == judge.name else None
 
 
-_SUFFIX = ".calibration.json"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeStatusRow:
     """The status of one judge's verdicts.
@@ -145,7 +143,11 @@ def judge_status_rows(
                 )
             )
     current = {calibration_path(name, project) for name in used_judges}
-    unused = [path.name.removesuffix(_SUFFIX) for path in _records(project) if path not in current]
+    unused = [
+        path.name.removesuffix(CALIBRATION_SUFFIX)
+        for path in _records(project)
+        if path not in current
+    ]
     reason = "no eval has a judge of this name"
     return [*rows, *(JudgeStatusRow(judge=name, reason=reason) for name in unused)]
 
@@ -186,7 +188,7 @@ def lint_labels(project: Project) -> list[Diagnostic]:
 
 
 def _records(project: Project) -> list[Path]:
-    return sorted(project.labels_dir.glob(f"[!.]*{_SUFFIX}"))
+    return sorted(project.labels_dir.glob(f"[!.]*{CALIBRATION_SUFFIX}"))
 
 
 _NUMBERS = (

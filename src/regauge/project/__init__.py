@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regauge.project._project import Project as Project
+from regauge.project._project import CALIBRATION_SUFFIX as CALIBRATION_SUFFIX, Project as Project
 from regauge.project._settings import (
     ENDPOINT_IDENTITY as ENDPOINT_IDENTITY,
     TARGET_KINDS as TARGET_KINDS,

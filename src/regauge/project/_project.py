@@ -201,6 +201,10 @@ def _describe_expected(item: ErrorDetails) -> str:
     return _TYPES.get(kind.partition("_")[0], item["msg"])
 
 
+CALIBRATION_SUFFIX = ".calibration.json"
+"""The end of the names of calibration records, next to the labels."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Project:
     """A directory with prompts, fixtures and evals in it."""

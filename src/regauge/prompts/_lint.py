@@ -254,9 +254,8 @@ def _schema_mismatches(tree: Tree, schema: Mapping[str, Any]) -> Iterator[Conten
     for match, value in examples:
         for key, example_value in value.items():
             position = match.start() + match[0].index(f'"{key}"') + 1
-            allowed: list[Any] | None = mapping_of(properties.get(renamed.get(key, key))).get(
-                "enum"
-            )
+            spec = mapping_of(properties.get(renamed.get(key, key)))
+            allowed: list[Any] | None = spec.get("enum")
             if key not in properties:
                 yield _wrong_key(position, key, renamed)
             elif allowed is not None and example_value not in allowed:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from regauge.atomic import write_whole
+from regauge.atomic import try_lock, write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, RegaugeError, UsageError, explain_os_error
 from regauge.refine.attempts import AGAINST, Attempt, Memory
@@ -27,7 +27,6 @@ from regauge.strict_json import explain_format, other_format, read_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import TextIO
 
     from regauge.digests import JSON
     from regauge.project import Project
@@ -509,7 +508,7 @@ def lock_prompt(project: Project, prompt: str, run: str) -> Generator[None]:
         fix = fix or f"move it away: mv {path} {path}.moved"
         raise UsageError(f"{path} cannot be written: {reason}", fix=fix) from error
     with file:
-        if not _is_locked(file):
+        if not try_lock(file.fileno()):
             file.seek(0)
             raise RegaugeError(
                 f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
@@ -541,25 +540,12 @@ def dead_runs(project: Project) -> frozenset[str]:
 def _lock_holder(path: Path) -> str:
     """The process that holds a lock; empty if none does."""
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
-        return "" if _is_locked(file) else file.read() or "a new run"
+        return "" if try_lock(file.fileno()) else file.read() or "a new run"
     return ""
 
 
 def _lock_path(project: Project, prompt: str) -> Path:
     return _home(project) / f"{prompt}.lock"
-
-
-def _is_locked(file: TextIO) -> bool:
-    """Return whether this process has the lock; True on systems without such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 # The files of a finished run; it writes those of `_VIEWS` again when it is resumed.

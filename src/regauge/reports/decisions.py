@@ -101,14 +101,12 @@ def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
 
 
 # Kinds of failures that persist in further calls: of targets, services, conversations, judges.
-_LASTING = frozenset(
-    (
-        *("import", "outside", "signature", "malformed", "too-large", "closed"),
-        *("exception", "crash", "command", "unavailable", "connection", "timeout"),
-        *("authentication", "permission", "quota", "not-found", "bad-request", "redirect"),
-        *("ConversationError", "JudgeError", "MissingOutputError"),
-    )
-)
+_LASTING = frozenset({
+    "import", "outside", "signature", "malformed", "too-large", "closed",
+    "exception", "crash", "command", "unavailable", "connection", "timeout",
+    "authentication", "permission", "quota", "not-found", "bad-request", "redirect",
+    "ConversationError", "JudgeError", "MissingOutputError",
+})  # fmt: skip
 
 
 def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:

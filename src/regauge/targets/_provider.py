@@ -32,12 +32,10 @@ _PASSING: Final = frozenset({"timeout", "exception", "crash", "command"})
 
 # Failures of the code itself. A retry of the base cannot remove them, so the gate uses its baseline
 # alone.
-_OF_CODE: Final = frozenset(
-    (
-        *("import", "outside", "signature", "exception", "crash", "command"),
-        *("malformed", "too-large", "closed"),
-    )
-)
+_OF_CODE: Final = frozenset({
+    "import", "outside", "signature", "exception", "crash", "command", "malformed", "too-large",
+    "closed",
+})  # fmt: skip
 
 
 Caller: TypeAlias = "PythonCaller | HttpCaller | CommandCaller"

@@ -17,7 +17,6 @@ from regauge.mutate import (
     Draft,
     GuardSuggestion,
     JudgedTrial,
-    MutantRow,
     MutationProgress,
     UnguardedInstruction,
     VariantProposer,
@@ -28,7 +27,7 @@ from regauge.mutate import (
 )
 from regauge.mutate._suggest import DraftTrials
 from tests.transcripts import assert_as_written
-from tests.unit.mutate.test_suggest import PROMPT
+from tests.unit.mutate.test_suggest import PROMPT, row_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -56,19 +55,10 @@ def problem_of(
     system = replace(PROMPT.messages[0], content=f"Sort tickets.\n{instruction}")
     prompt = replace(PROMPT, messages=(system, *PROMPT.messages[1:]))
     mutant = list(mutants_of(prompt, choose_operators(None)))[-1]
-    row = {
-        "id": mutant.id,
-        "operator": mutant.operator,
-        "line": 1,
-        "span": {"part": "messages[0]", "start": 0, "end": 1},
-        "text": mutant.text,
-        "class": "no-effect",
-        "cases": changed,
-    }
     return UnguardedInstruction(
         prompt=prompt,
         mutant=mutant,
-        row=MutantRow.model_validate(row),
+        row=row_of(mutant, changed),
         nearest={case.id: case for case in cases},
         used_inputs=frozenset(),
     )

@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from regauge.digests import JSON
-    from regauge.mutate import DraftProposer, DraftRunner, GuardSuggestion, UnguardedInstruction
+    from regauge.mutate import (
+        DraftProposer,
+        DraftRunner,
+        GuardSuggestion,
+        Mutant,
+        UnguardedInstruction,
+    )
     from regauge.providers import CompletionRequest
 
 PROMPT = Prompt(
@@ -101,21 +107,24 @@ class Drafts:
             yield draft
 
 
+def row_of(mutant: Mutant, cases: Sequence[str] = ()) -> MutantRow:
+    """The row of a mutant without effect."""
+    return MutantRow.model_validate(
+        {
+            "id": mutant.id,
+            "operator": mutant.operator,
+            "line": 1,
+            "span": {"part": "messages[0]", "start": 0, "end": 1},
+            "text": mutant.text,
+            "class": "no-effect",
+            "cases": cases,
+        }
+    )
+
+
 def problems(golden: GoldenCase = GOLDEN) -> list[UnguardedInstruction]:
     mutants = mutants_of(PROMPT, choose_operators(None))
-    rows = [
-        MutantRow.model_validate(
-            {
-                "id": mutant.id,
-                "operator": mutant.operator,
-                "line": 1,
-                "span": {"part": "messages[0]", "start": 0, "end": 1},
-                "text": mutant.text,
-                "class": "no-effect",
-            }
-        )
-        for mutant in mutants
-    ]
+    rows = [row_of(mutant) for mutant in mutants]
     case = Case(key="full", text="The disk is full.", checks=("label",))
     return find_unguarded(PROMPT, mutants, rows, [case], {"full": golden})
 
