@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from regauge.datasets import Shard
     from regauge.errors import Diagnostic
     from regauge.project import Project
-    from regauge.pytest_gate import PytestGate, RefinementSearch
+    from regauge.pytest_gate import PytestGate
     from regauge.pytest_items import FinishedItems
+    from regauge.pytest_suggest import RefinementSearch
     from regauge.reports import FailedCase, RunRecord, RunWriter, StyledLine, Suggestion
     from regauge.runner import EvalSession
 
@@ -393,7 +394,7 @@ class PytestEnd:
         return marks
 
     def _suggestion_lines(self) -> list[StyledLine]:
-        from regauge.pytest_gate import suggestion_lines
+        from regauge.pytest_suggest import suggestion_lines
 
         return suggestion_lines(self._suggestions)
 

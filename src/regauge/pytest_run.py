@@ -66,7 +66,8 @@ if TYPE_CHECKING:
 
     from regauge.gate import ReplayEvidence
     from regauge.pytest_end import PytestEnd
-    from regauge.pytest_gate import PytestGate, RefinementSearch
+    from regauge.pytest_gate import PytestGate
+    from regauge.pytest_suggest import RefinementSearch
     from regauge.runner import Eval, IndependentTrials, RunProgress
 
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
@@ -460,7 +461,7 @@ class PytestRun:
 
     def _new_search(self) -> RefinementSearch:
         """The search for fixes."""
-        from regauge.pytest_gate import CYCLES, RefinementSearch
+        from regauge.pytest_suggest import CYCLES, RefinementSearch
 
         return RefinementSearch(
             session=self._session,

@@ -40,7 +40,8 @@ from regauge.gate.baselines import load_baseline
 from regauge.maintenance.collection import NoEvalsError, option_words, with_evals
 from regauge.mutate import estimate_guards
 from regauge.project import Project
-from regauge.pytest_gate import GateRequest, request_key, suggestion_lines
+from regauge.pytest_gate import GateRequest, request_key
+from regauge.pytest_suggest import suggestion_lines
 from regauge.reports import (
     decision_lines,
     decision_markdown,

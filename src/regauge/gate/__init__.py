@@ -1,9 +1,9 @@
 """The merge gate: decides whether a prompt performs as well as on the base, from its trials.
 
-`_base.py` compares the change with the base, `baselines.py` stores trials of the base, and
-`_result.py` joins both. `_engine.py` decides on counts alone, `_run.py` runs the trials that it
-requests, and `power.py` estimates its sensitivity. `_decide.py` is the entry point;
-`_messages.py` writes the messages.
+`_comparison.py` compares a change with its base, suite by suite (`_base.py`); `_decide.py` runs the
+comparison and decides. `_engine.py` decides on counts alone, `_run.py` runs the trials that it
+requests, and `baselines.py` stores trials of the base. `_estimate.py` estimates the cost of a gate,
+`power.py` its sensitivity; `_messages.py` writes the messages.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ if TYPE_CHECKING:
         compare_baselines as compare_baselines,
         stored_anchor as stored_anchor,
     )
-    from regauge.gate._decide import (
+    from regauge.gate._comparison import (
+        Comparison as Comparison,
         compare as compare,
+    )
+    from regauge.gate._decide import (
         decide as decide,
         draw_part as draw_part,
-        estimate as estimate,
     )
     from regauge.gate._decision_log import (
         GatedChange as GatedChange,
@@ -74,6 +76,12 @@ if TYPE_CHECKING:
     from regauge.gate._engine import (
         Gate as Gate,
         is_flaky as is_flaky,
+    )
+    from regauge.gate._estimate import (
+        Bill as Bill,
+        GateEstimate as GateEstimate,
+        bill_trials as bill_trials,
+        estimate as estimate,
     )
     from regauge.gate._messages import (
         MessageContext as MessageContext,
@@ -103,12 +111,9 @@ if TYPE_CHECKING:
     )
     from regauge.gate._result import (
         EXIT_CODES as EXIT_CODES,
-        Bill as Bill,
         CaseComparison as CaseComparison,
-        Comparison as Comparison,
         FinalDecision as FinalDecision,
         GateResult as GateResult,
-        bill_trials as bill_trials,
         cause_of_case as cause_of_case,
         collect_compared_cases as collect_compared_cases,
         final_decision as final_decision,

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from regauge.atomic import try_lock
 from regauge.errors import GitError, ProviderError
@@ -23,7 +23,8 @@ _CHECKOUT: Final = "regauge-base-"
 class Checkout:
     """The files of a commit in a detached worktree, created when needed.
 
-    Its directory is locked, so that the next process finds one that a killed process left.
+    As a context manager, it removes the worktree at the end. Its directory is locked, so that the
+    next process finds one that a killed process left.
     """
 
     def __init__(self, repository: Repository, commit: str, *, prefix: str) -> None:
@@ -54,8 +55,10 @@ class Checkout:
             self._directory = directory
         return self._directory / self._prefix
 
-    def remove(self) -> None:
-        """Remove the worktree if it exists."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         directory, self._directory = self._directory, None
         if directory is not None:
             self._remove(directory)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, cast
 
-from regauge.gate._bar import count_values, files_named_in, files_of_target, literals_in
+from regauge.gate._code import count_values, files_named_in, files_of_target, literals_in
 from regauge.project import CommandTarget
 from regauge.prompts import prompt_name
 from regauge.wording import first_of, plural

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
-import sys
-import tomllib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,14 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from regauge.errors import Diagnostic
 from regauge.evidence import NO_TRIALS
-from regauge.gate._bar import (
-    files_named_in,
-    files_of_code,
-    files_of_target,
-    is_same_function,
-    literals_in,
-    with_imports,
-)
+from regauge.gate._bar import is_same_function
+from regauge.gate._code import code_of_evals, files_of_judges
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
 from regauge.gate.baselines import BaselineError
 from regauge.judges import changed_rule
@@ -30,7 +21,7 @@ from regauge.prompts import Semver
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.datasets import Dataset, GoldenCase
     from regauge.evidence import CaseState, CaseTier
@@ -46,23 +37,6 @@ _EXAMPLES_MAX: Final = 5
 # Keys that identify a line of recordings, and keys of its content.
 _KEYS: Final = ("digest", "key", "trial")
 _RECORDED: Final = ("completion", "measurement", "float32")
-_WORD: Final = re.compile(r"[\w-]+")
-# Files for readers, which no code reads.
-_FOR_READERS: Final = (".md", ".rst")
-# Files that configure pytest, the environment of a gate, or the program that starts it.
-_SET_UP_FILES: Final = (
-    *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg"),
-    *("requirements*.txt", "constraints*.txt", "requirements.lock", "uv.lock", "poetry.lock"),
-    *("pdm.lock", "Pipfile*", "setup.py", "sitecustomize.py", "usercustomize.py", "*.pth"),
-    *("entry_points.txt", "noxfile.py", "Makefile", "Dockerfile", ".gitlab-ci.yml", ".gitmodules"),
-)
-# Keys of tables in pyproject.toml that do the same.
-_SET_UP_TABLES: Final = {
-    "build-system": ("requires", "build-backend", "backend-path"),
-    "dependency-groups": ("dev", "test", "tests"),
-    "project": ("dependencies", "optional-dependencies", "entry-points", "requires-python"),
-    "tool": ("pdm", "pytest", "uv"),
-}
 
 
 def edited_records(base_commit: BaseCommit) -> Iterator[tuple[str, str]]:
@@ -89,126 +63,6 @@ def edited_records(base_commit: BaseCommit) -> Iterator[tuple[str, str]]:
             and PurePosixPath(name).stem not in deleted_prompts
         ):
             yield from ((name, note) for note in _baseline_notes(base_commit, name))
-
-
-def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
-    """The changed files that this gate or its workflow runs, reads or is configured by."""
-    programs = {name for suite in suites for name in files_of_judges(base_commit, suite)}
-    files = code_of_evals(base_commit).union(
-        programs, _files_in_reach(base_commit, suites, programs)
-    )
-    return [
-        name
-        for name in sorted(base_commit.changed)
-        if name in files or is_set_up(base_commit, name)
-    ]
-
-
-def _files_in_reach(
-    base_commit: BaseCommit, suites: Sequence[Eval], programs: Collection[str]
-) -> Iterator[str]:
-    """Changed files that code of evals and judges can read or import without naming them whole.
-
-    They are in a directory of that code, or in one that it names, or a program has their name.
-    """
-    project, inside = base_commit.project, base_commit.repository.inside
-    evals = project.root / "evals"
-    code = with_imports(
-        base_commit,
-        files_of_code(base_commit, *(judge for suite in suites for judge in suite.judges)).union(
-            programs, map(inside, [*evals.rglob("*.py"), project.root / "conftest.py"])
-        ),
-    )
-    directories = {inside(evals), *(PurePosixPath(name).parent.as_posix() for name in code)}
-    directories -= {".", base_commit.prefix}
-    names = {text.strip("./") for text in literals_in(base_commit, code)}
-    words = {word for name in programs for word in _words_in(base_commit.repository.top / name)}
-    files = code | files_named_in(base_commit, code)
-    compared_directories = {
-        inside(directory)
-        for directory in (
-            project.prompts_dir,
-            project.golden_dir,
-            project.labels_dir,
-            project.recordings_dir,
-            project.fixtures_dir / "baselines",
-        )
-    }
-    # Evals name the directories of targets, whose code and data trials measure.
-    target_code = {
-        name
-        for suite in suites
-        if suite.target is not None
-        for name in files_of_target(base_commit, suite.target)
-    }
-    measured = target_code | files_named_in(base_commit, target_code)
-    for path, name in base_commit.changed_paths.items():
-        above = {parent.as_posix() for parent in PurePosixPath(path).parents}
-        is_reached = not files.isdisjoint((name, *above)) or not directories.isdisjoint(above)
-        is_named = not names.isdisjoint(PurePosixPath(path).parts[:-1])
-        is_named = (is_named and name not in measured) or PurePosixPath(path).stem in words
-        is_read = not path.endswith(_FOR_READERS) and above.isdisjoint(compared_directories)
-        if is_read and (is_reached or is_named):
-            yield name
-
-
-def _words_in(path: Path) -> Iterable[str]:
-    """The words of a program, such as the names of scripts that it includes."""
-    try:
-        return _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return ()
-
-
-def code_of_evals(base_commit: BaseCommit) -> frozenset[str]:
-    """The changed files that are code of evals, or imported by it.
-
-    Of `conftest.py`, those in directories above the evals.
-    """
-    top = f"{base_commit.repository.top}/"
-    loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
-    evals = base_commit.repository.inside(base_commit.project.root / "evals")
-    above = {(parent / "conftest.py").as_posix() for parent in PurePosixPath(evals).parents}
-    return frozenset(
-        name
-        for name in base_commit.changed
-        if name.endswith(".py")
-        and (top + name in loaded or name.startswith(f"{evals}/") or name in above)
-    )
-
-
-def files_of_judges(base_commit: BaseCommit, suite: Eval) -> frozenset[str]:
-    """Files of the project that judges use, such as the program of a command."""
-    names: set[str] = set()
-    for judge in suite.judges:
-        names |= {*cast("Mapping[str, str]", getattr(judge, "files", {}))}
-    return frozenset(
-        base_commit.repository.inside(base_commit.project.root / name) for name in names
-    )
-
-
-def is_set_up(base_commit: BaseCommit, name: str) -> bool:
-    """Return whether a file is part of a workflow, or configures pytest or its environment."""
-    path = PurePosixPath(name)
-    if path.name == "pyproject.toml":
-        now = base_commit.repository.top / name
-        head = now.read_bytes() if now.is_file() else None
-        return _set_up(head) != _set_up(base_commit.repository.read(base_commit.commit, name))
-    return path.parts[0] == ".github" or any(path.match(pattern) for pattern in _SET_UP_FILES)
-
-
-def _set_up(data: bytes | None) -> object:
-    """The tables of `pyproject.toml` on packages and pytest."""
-    try:
-        document = tomllib.loads((data or b"").decode("utf-8", "replace"))
-    except tomllib.TOMLDecodeError:
-        return None
-    tables = {name: document.get(name) for name in _SET_UP_TABLES}
-    return [
-        cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
-        for name, table in tables.items()
-        for key in _SET_UP_TABLES[name]
-    ]
 
 
 def _baseline_notes(base_commit: BaseCommit, name: str) -> Iterator[str]:

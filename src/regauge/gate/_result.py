@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -11,7 +10,6 @@ from regauge.evidence import AnchorReport, Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
 from regauge.judges import Rule
-from regauge.providers import sum_if_known
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
 from regauge.wording import cause_line
@@ -22,13 +20,10 @@ if TYPE_CHECKING:
     from regauge.errors import Diagnostic, UnmeasuredError
     from regauge.gate._audit import AuditReport
     from regauge.gate._base import BaseAnchor, SuiteBase
-    from regauge.gate._commit import BaseCommit
     from regauge.gate._compare import AnchorComparison
-    from regauge.gate._coverage import RuleBreach
-    from regauge.gate._reach import NotMeasured
-    from regauge.gate._refusal import Refusal
+    from regauge.gate._comparison import Comparison
     from regauge.gate._types import GateCase, GateOutcome, Side
-    from regauge.runner import Eval, EvalSession, PlannedTrial, Trial
+    from regauge.runner import Eval, Trial
 
 
 def anchor_report(
@@ -116,22 +111,6 @@ class CaseComparison:
     graded: frozenset[str] = field(default_factory=frozenset[str])
 
 
-def suite_names(suites: Sequence[Eval]) -> list[str]:
-    """A unique name for each suite: its prompt's, with the part that distinguishes it."""
-    counts = Counter(suite.prompt.name for suite in suites)
-    names: list[str] = []
-    for suite in suites:
-        name = suite.prompt.name
-        if counts[name] > 1:
-            name = f"{name} ({suite.dataset.name})"
-        number = 2
-        while name in names:
-            name = f"{suite.prompt.name} ({suite.dataset.name}, {number})"
-            number += 1
-        names.append(name)
-    return names
-
-
 def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     """The cases of all suites, in their order; removed ones count if nothing was left out."""
     cases: list[CaseComparison] = []
@@ -173,63 +152,6 @@ def _find_graded(base: SuiteBase) -> frozenset[str]:
     return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
-    """The calls and cost of some trials.
-
-    Attributes:
-        trials: Trials of both sides.
-        calls: Calls for completions that are not recorded.
-        judge_calls: Estimated calls of judges.
-        tokens: Estimated input and output tokens of all calls.
-        cost_usd: Estimated cost; None if a price is unknown.
-        batch_cost_usd: Estimated cost in a batch.
-    """
-
-    trials: int = 0
-    calls: int = 0
-    judge_calls: int = 0
-    tokens: int = 0
-    cost_usd: float | None = 0.0
-    batch_cost_usd: float | None = 0.0
-
-    def __add__(self, other: Bill) -> Bill:
-        return Bill(
-            trials=self.trials + other.trials,
-            calls=self.calls + other.calls,
-            judge_calls=self.judge_calls + other.judge_calls,
-            tokens=self.tokens + other.tokens,
-            cost_usd=sum_if_known((self.cost_usd, other.cost_usd)),
-            batch_cost_usd=sum_if_known((self.batch_cost_usd, other.batch_cost_usd)),
-        )
-
-    def times(self, share: float) -> Bill:
-        """The bill multiplied by a number."""
-        return Bill(
-            trials=round(share * self.trials),
-            calls=round(share * self.calls),
-            judge_calls=round(share * self.judge_calls),
-            tokens=round(share * self.tokens),
-            cost_usd=None if self.cost_usd is None else share * self.cost_usd,
-            batch_cost_usd=None if self.batch_cost_usd is None else share * self.batch_cost_usd,
-        )
-
-
-def bill_trials(trials: Sequence[PlannedTrial], session: EvalSession) -> Bill:
-    """The calls and cost of trials that have no completion yet."""
-    completions = session.missing_completions(trials)
-    judgements = session.missing_judgements(trials)
-    missing_calls = [*completions, *judgements]
-    return Bill(
-        trials=len(trials),
-        calls=sum(missing.calls for missing in completions),
-        judge_calls=sum(missing.calls for missing in judgements),
-        tokens=sum(missing.tokens for missing in missing_calls),
-        cost_usd=sum_if_known(missing.cost_usd for missing in missing_calls),
-        batch_cost_usd=sum_if_known(missing.batch_cost_usd for missing in missing_calls),
-    )
-
-
 # A refused change is not compared.
 FinalDecision: TypeAlias = Decision | Literal["refused"]
 EXIT_CODES: Final[dict[FinalDecision, int]] = {
@@ -239,43 +161,6 @@ EXIT_CODES: Final[dict[FinalDecision, int]] = {
     "unmeasured": 3,
     "undecided": 4,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Comparison:
-    """The comparison that a gate will run.
-
-    Attributes:
-        base_commit: The base version.
-        suites: All suites, changed or not.
-        notes: Notes for the reader.
-        refusals: Reasons to compare nothing.
-        unmeasured: Omissions that the user did not select; the change is not accepted.
-        locks: Losses of `prompts.lock` since the base version; each rejects the change.
-        judge_change_accepted: Reason to accept changed judges; empty if none changed.
-        moved_bars: Parts of the bar that the change lowers; the base's apply.
-        caveats: Other edits of the change that affect an accepted prompt's measurement.
-        not_measured: Edits that ran no trial.
-    """
-
-    base_commit: BaseCommit
-    suites: Sequence[SuiteBase]
-    notes: Sequence[str]
-    refusals: Sequence[Refusal] = ()
-    unmeasured: Sequence[Diagnostic] = ()
-    locks: Sequence[RuleBreach] = ()
-    judge_change_accepted: str = ""
-    moved_bars: Sequence[str] = ()
-    caveats: Sequence[str] = ()
-    not_measured: Sequence[NotMeasured] = ()
-
-    @property
-    def errors(self) -> list[Diagnostic]:
-        """Broken rules of versions and changelogs: they reject the change whatever trials show."""
-        errors = [error for suite in self.suites for error in suite.changelog_errors]
-        breaches = [breach for suite in self.suites for breach in suite.breaches]
-        errors += [breach.error for breach in (*breaches, *self.locks)]
-        return list(dict.fromkeys(errors))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

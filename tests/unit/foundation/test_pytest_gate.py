@@ -12,9 +12,10 @@ from regauge.errors import MissingRecordingError, ProviderError, UnmeasuredError
 from regauge.evidence import Count
 from regauge.model_id import parse_model_id
 from regauge.project import Project
-from regauge.pytest_gate import GatedResult, GateFailed, PartResult, RefinementSearch
+from regauge.pytest_gate import GatedResult, GateFailed, PartResult
 from regauge.pytest_output import redact_terminal
 from regauge.pytest_plugin import _directory, _utf8
+from regauge.pytest_suggest import RefinementSearch
 from regauge.reports import CaseDocument
 from regauge.runner import EvalSession, RunOptions
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from regauge.datasets import load_dataset
-from regauge.gate._bar import _code, count_values, moved_checks, moved_evaluators, moved_settings
+from regauge.gate._bar import moved_checks, moved_evaluators, moved_settings
+from regauge.gate._code import _code, count_values
 from regauge.project import Settings
 from regauge.prompts import Prompt, parse_prompt
 

@@ -1,0 +1,349 @@
+"""The comparison of a change with its base: what the gate will run, and what it cannot measure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regauge.errors import Diagnostic
+from regauge.gate._bar import moved_files, moved_judging, moved_settings
+from regauge.gate._base import check_locks, compare_with_base
+from regauge.gate._code import edited_code, is_reformatted, is_set_up
+from regauge.gate._commit import find_base
+from regauge.gate._coverage import coverage_of
+from regauge.gate._reach import NotMeasured, caveats_of_targets, undeclared_changes
+from regauge.gate._refusal import (
+    edited_records,
+    refusal_of_bars,
+    refusal_of_trials,
+    shorten_list,
+)
+from regauge.wording import first_of, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from regauge.gate._bar import MovedBar
+    from regauge.gate._base import SuiteBase
+    from regauge.gate._commit import BaseCommit
+    from regauge.gate._coverage import RuleBreach
+    from regauge.gate._refusal import Refusal
+    from regauge.gate.baselines import Baseline
+    from regauge.runner import Eval, EvalSession, PlannedCase
+
+
+# A message fits on one line with this number of names.
+_NAMES_MAX = 3
+_FILES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Comparison:
+    """The comparison that a gate will run.
+
+    Attributes:
+        base_commit: The base version.
+        suites: All suites, changed or not.
+        notes: Notes for the reader.
+        refusals: Reasons to compare nothing.
+        unmeasured: Omissions that the user did not select; the change is not accepted.
+        locks: Losses of `prompts.lock` since the base version; each rejects the change.
+        judge_change_accepted: Reason to accept changed judges; empty if none changed.
+        moved_bars: Parts of the bar that the change lowers; the base's apply.
+        caveats: Other edits of the change that affect an accepted prompt's measurement.
+        not_measured: Edits that ran no trial.
+    """
+
+    base_commit: BaseCommit
+    suites: Sequence[SuiteBase]
+    notes: Sequence[str]
+    refusals: Sequence[Refusal] = ()
+    unmeasured: Sequence[Diagnostic] = ()
+    locks: Sequence[RuleBreach] = ()
+    judge_change_accepted: str = ""
+    moved_bars: Sequence[str] = ()
+    caveats: Sequence[str] = ()
+    not_measured: Sequence[NotMeasured] = ()
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        """Broken rules of versions and changelogs: they reject the change whatever trials show."""
+        errors = [error for suite in self.suites for error in suite.changelog_errors]
+        breaches = [breach for suite in self.suites for breach in suite.breaches]
+        errors += [breach.error for breach in (*breaches, *self.locks)]
+        return list(dict.fromkeys(errors))
+
+
+def compare(
+    session: EvalSession,
+    ref: str,
+    *,
+    baseline: Baseline | None = None,
+    accept_judge_change: str = "",
+    omissions: Sequence[Diagnostic] = (),
+    is_filtered: bool = False,
+) -> Comparison:
+    """Compare the planned cases with the base version.
+
+    Args:
+        session: A planned session.
+        ref: Branch, tag or commit.
+        baseline: Replaces the committed baseline of its prompt.
+        accept_judge_change: Reason to accept changed judges or a lowered bar.
+        omissions: Omissions of the run that the user did not select.
+        is_filtered: Whether the user selected some of the evals.
+
+    Raises:
+        GitError: There is no base version.
+        RegaugeError: A file of either version cannot be read.
+    """
+    base_commit = find_base(session.project, ref)
+    session.embeddings.trust(base_commit.read)
+    change = _EditedProject(base_commit, _suites(session, base_commit, baseline))
+    coverage = coverage_of(base_commit, change.evals, omissions=omissions, is_filtered=is_filtered)
+    unmeasured = [*omissions, *coverage.unmeasured]
+    if not change.suites and not unmeasured:
+        unmeasured = [_nothing_selected(base_commit)]
+    refusals = [refusal for suite in change.suites for refusal in suite.refusals]
+    refused = change.refused(accept_judge_change)
+    command = f"regauge gate {base_commit.ref}"
+    not_measured = [
+        *change.not_measured(),
+        *(NotMeasured(text=name, command=command) for name in coverage.unselected),
+    ]
+    notes = [*change.notes(), *coverage.notes]
+    if not refused:  # a refusal lists these
+        notes += [refusal.note for refusal in refusals]
+        notes += [f"this change lowers its own bar: {bar}" for bar in change.bars]
+    notes += [*change.file_notes(), *filter(None, (edit.note for edit in not_measured))]
+    accepted_reason = accept_judge_change if refusals or change.bars else ""
+    if accepted_reason:
+        notes.append(f"the change of judges was accepted: {accepted_reason}")
+    elif accept_judge_change:
+        notes.append("no judge changed, so there was nothing to accept")
+    return Comparison(
+        base_commit=base_commit,
+        suites=change.suites,
+        notes=notes,
+        refusals=refused,
+        unmeasured=unmeasured,
+        locks=check_locks(base_commit),
+        judge_change_accepted=accepted_reason,
+        moved_bars=[*map(str, change.bars)],
+        caveats=[*change.caveats()],
+        not_measured=not_measured,
+    )
+
+
+def _suites(
+    session: EvalSession, base_commit: BaseCommit, baseline: Baseline | None
+) -> list[SuiteBase]:
+    """The suites of a session, each compared with its base."""
+    cases: dict[int, list[PlannedCase]] = {}
+    for planned_case in session.plan.cases:
+        cases.setdefault(id(planned_case.suite), []).append(planned_case)
+    groups = list(cases.values())
+    evals = [group[0].suite for group in groups]
+    suites: list[SuiteBase] = []
+    for group, suite, name in zip(groups, evals, suite_names(evals), strict=True):
+        replaces = baseline is not None and baseline.prompt == suite.prompt.name
+        suite_base = compare_with_base(
+            suite,
+            base_commit,
+            across_models=bool(session.options.models),
+            baseline=baseline if replaces else None,
+            siblings=[
+                other
+                for other in evals
+                if other is not suite
+                and other.prompt.path == suite.prompt.path
+                and other.dataset.path == suite.dataset.path
+            ],
+        )
+        suites.append(replace(suite_base, name=name, planned_cases=group))
+    return suites
+
+
+def suite_names(suites: Sequence[Eval]) -> list[str]:
+    """A unique name for each suite: its prompt's, with the part that distinguishes it."""
+    counts = Counter(suite.prompt.name for suite in suites)
+    names: list[str] = []
+    for suite in suites:
+        name = suite.prompt.name
+        if counts[name] > 1:
+            name = f"{name} ({suite.dataset.name})"
+        number = 2
+        while name in names:
+            name = f"{suite.prompt.name} ({suite.dataset.name}, {number})"
+            number += 1
+        names.append(name)
+    return names
+
+
+def _nothing_selected(base_commit: BaseCommit) -> Diagnostic:
+    directory = base_commit.project.root / "evals"
+    message, fix = "no case of any eval was selected", ""
+    if any(base_commit.evals.values()) and not any(directory.rglob("*.py")):
+        message = "the change deletes the last eval, so the gate has nothing to compare"
+        fix = "put an eval back, or merge after a review, and take the gate out of the workflow"
+    place = base_commit.project.relative(directory)
+    return Diagnostic(path=place, line=None, message=message, fix=fix)
+
+
+class _EditedProject:
+    """The suites of a change and their base, and everything else that the change edits."""
+
+    def __init__(self, base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> None:
+        self._base_commit = base_commit
+        self.suites = suites
+        self.evals = [suite.candidate for suite in suites]
+        states = {case.state for suite in suites for case in suite.cases}
+        self._prompt_changed = "changed" in states
+        # Any case runs, and its judges with it.
+        self._has_trials = not states.isdisjoint({"changed", "new"})
+        self._code = edited_code(base_commit, self.evals)
+        self._records = list(edited_records(base_commit))
+
+    @cached_property
+    def bars(self) -> list[MovedBar]:
+        """The bars that the change lowers: today's if a prompt changed, else those of its base."""
+        base_commit, project = self._base_commit, self._base_commit.project
+        bar = base_commit
+        if any(suite.prompt_changed for suite in self.suites):
+            bar = base_commit.newest
+        bars = [*moved_settings(bar.settings, project.settings)]
+        for suite in self.suites:
+            bars += suite.bars
+        bars += moved_files(bar, project.labels_dir, new_stems={})
+        if self._prompt_changed:
+            # The gate reads baselines at the tip; an older one is no lower bar.
+            new_stems = {base_commit.eval_name(suite): suite.prompt.name for suite in self.evals}
+            directory = project.fixtures_dir / "baselines"
+            bars += moved_files(base_commit, directory, new_stems=new_stems)
+        measured = [
+            (suite.candidate, suite.baseline is not None and bar is base_commit)
+            for suite in self.suites
+            if not suite.refusals
+        ]
+        bars += moved_judging(bar, measured)
+        return bars
+
+    def refused(self, accept_judge_change: str) -> list[Refusal]:
+        """The reasons to compare nothing, without those that the user or a setting accepts."""
+        base_commit = self._base_commit
+        setting = base_commit.newest.settings.gate.on_judge_change
+        is_noted = bool(accept_judge_change) or setting == "note"
+        refused = [
+            refusal
+            for suite in self.suites
+            for refusal in suite.refusals
+            if refusal.prompt_changed or not is_noted
+        ]
+        if (trials := refusal_of_trials(base_commit)) is not None:
+            refused.append(trials)
+        if self.bars and not accept_judge_change and (self._prompt_changed or not is_noted):
+            refused.append(refusal_of_bars(self.bars, base_commit))
+        return list(dict.fromkeys(refused))
+
+    def notes(self) -> Iterator[str]:
+        """Notes on deleted and uncommitted files, and on each suite."""
+        base_commit = self._base_commit
+        if base_commit.uncommitted:
+            yield "files differ from what is committed; they were compared as they are"
+        for name in (*base_commit.deleted_prompts(), *base_commit.deleted_datasets()):
+            yield f"{name} is gone: {base_commit.ref} has it"
+        for suite in self.suites:
+            yield from suite.notes
+            if suite.partial:
+                yield (
+                    f"only {len(suite.planned_cases)} of {len(suite.candidate.dataset)} cases of"
+                    f" {suite.name} were selected; the rest is not compared"
+                )
+
+    def file_notes(self) -> Iterator[str]:
+        """Notes on edits of stored results, and of code or data of the gate."""
+        for _, note in self._records:
+            yield note
+        if self._code:
+            yield (
+                "the change also edits code or data of this gate or its workflow:"
+                f" {first_of(self._code, _FILES_MAX)}"
+            )
+
+    def not_measured(self) -> Iterator[NotMeasured]:
+        """The edits that run no trial, and the commands that measure them."""
+        base_commit = self._base_commit
+        yield from undeclared_changes(base_commit, self.suites)
+        edited = sum(len(suite.edited) for suite in self.suites if not suite.prompt_changed)
+        if edited:
+            yield NotMeasured(text=plural(edited, "edited case"), command="pytest evals")
+        judging = [
+            name
+            for name in self._code
+            if name not in self._deleted_evals
+            and not is_set_up(base_commit, name)
+            and not is_reformatted(base_commit, name)
+        ]
+        if judging and not self._has_trials:
+            text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
+            yield NotMeasured(text=text, command="pytest evals")
+
+    def caveats(self) -> Iterator[str]:
+        """Notes for the reader of an accepted change."""
+        base_commit, suites = self._base_commit, self.suites
+        if self.bars:
+            yield f"{plural(len(self.bars), 'lowered bar')} let through"
+        datasets = {suite.dataset.name for suite in self.evals}
+        deleted_datasets = {
+            Path(name).name.split(".")[0] for name in base_commit.deleted_datasets()
+        }
+        if deleted := sorted((deleted_datasets - datasets).union(base_commit.deleted_prompts())):
+            yield f"{', '.join(deleted)} removed"
+        if new_prompts := [suite.name for suite in suites if suite.base is None]:
+            yield f"{', '.join(new_prompts)} new"
+        if removed := sum(case.state == "removed" for suite in suites for case in suite.cases):
+            yield f"{plural(removed, 'case')} removed"
+        if base_commit.uncommitted:
+            yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
+        if self._prompt_changed:
+            yield from self._caveats_of_prompts()
+            yield from caveats_of_targets(base_commit, suites)
+        yield from self._caveats_of_code()
+        for name in dict.fromkeys(name for name, _ in self._records):
+            yield f"{name} edited"
+
+    def _caveats_of_code(self) -> Iterator[str]:
+        if self._deleted_evals:
+            yield f"{shorten_list(self._deleted_evals, _NAMES_MAX)} deleted"
+        code = [name for name in self._code if name not in self._deleted_evals]
+        if not self._has_trials:
+            code = [name for name in code if is_set_up(self._base_commit, name)]
+        if code:
+            yield f"code or data of the gate edited ({shorten_list(code, _NAMES_MAX)})"
+
+    def _caveats_of_prompts(self) -> Iterator[str]:
+        base_commit = self._base_commit
+        changed = [suite for suite in self.suites if suite.prompt_changed]
+        if edited := sum(len(suite.edited) for suite in changed):
+            yield f"{plural(edited, 'case')} edited"
+        if newer := sum(len(suite.newer) for suite in changed):
+            yield f"{plural(newer, 'newer case')} of {base_commit.ref} not compared"
+        if prompts := [suite.name for suite in changed if suite.other_judges]:
+            yield f"judges differ from the baseline of {', '.join(prompts)}"
+        # Judges read redacted completions.
+        if base_commit.project.settings.redact != base_commit.settings.redact:
+            yield "redact in [tool.regauge] edited"
+
+    @cached_property
+    def _deleted_evals(self) -> list[str]:
+        """The changed files of code that had evals on the base and are gone."""
+        base_commit = self._base_commit
+        top, renamed = base_commit.repository.top, {*base_commit.renamed.values()}
+        return [
+            name
+            for name in self._code
+            if base_commit.evals.get(name) and name not in renamed and not (top / name).exists()
+        ]
