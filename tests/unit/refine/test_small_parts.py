@@ -13,9 +13,10 @@ from regauge.errors import BudgetError, ConfigError, JudgeError, ProviderError, 
 from regauge.judges import max_words
 from regauge.project import Project
 from regauge.refine.guards import CaseText
+from regauge.refine.problem import _neighbours, _representatives
 from regauge.refine.runs import status_of
 from regauge.refine.subject import _kinds, _nearest, goal_name, goals_for
-from regauge.refine.trials import _describe_error, _interrupted, _neighbours, _representatives
+from regauge.refine.trials import _describe_error, _interrupted
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from regauge.refine.analysis import Check, CheckOutcome, FailureMode, Outcome, T
 from regauge.refine.edits import PromptText
 from regauge.refine.guards import Guard
 from regauge.refine.loop._state import LoopConfig, LoopState
-from regauge.refine.trials import problem_of
+from regauge.refine.problem import problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,13 +11,13 @@ from regauge.datasets import GoldenCase
 from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.feedback import FeedbackRemark
 from regauge.refine.guards import CaseText
+from regauge.refine.problem import mask_value
 from regauge.refine.proposers._model import (
     ModelProposer,
     ProposerCalls,
     request_critique,
     request_edits,
 )
-from regauge.refine.trials import mask_value
 from regauge.sim import complete
 from tests.unit.refine.proposers.problems import LIMIT, RELEASED, Replies, told, without
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from regauge.refine.trials import problem_of
+from regauge.refine.problem import problem_of
 from tests.unit.refine.proposers.problems import CASES, told
 
 NAMES = tuple(f"case-{number}" for number in range(20))

@@ -17,6 +17,7 @@ from regauge.providers import CompletionRequest, parse_model_id
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import apply
 from regauge.refine.loop._state import Spending, TrialPlan, TrialResults
+from regauge.refine.problem import _representatives, mask_value
 from regauge.refine.proposers._model import (
     TEMPERATURES,
     ModelProposer,
@@ -27,7 +28,6 @@ from regauge.refine.proposers._model import (
     request_edits,
 )
 from regauge.refine.proposers._protocol import Ideas
-from regauge.refine.trials import _representatives, mask_value
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,
