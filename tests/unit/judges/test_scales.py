@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from regauge.judges import answer_is, no_new_numbers, no_new_times, number_near
+
+if TYPE_CHECKING:
+    from regauge.digests import JSON
 
 
 @pytest.mark.parametrize(
@@ -138,6 +143,28 @@ def test_an_answer_is_compared_with_its_scale():
     assert answer_is(3_000_000).check_text("ANSWER: 3 million").outcome == "pass"
     assert answer_is("3 million").check_text("ANSWER: 3,000,000").outcome == "pass"
     assert answer_is(3).check_text("ANSWER: 3 million").outcome == "fail"
+
+
+@pytest.mark.parametrize(
+    ("to", "answer", "outcome"),
+    [
+        (True, "True.", "pass"),
+        (True, "yes", "pass"),
+        (True, "no", "fail"),
+        (True, "1", "fail"),
+        (False, "false", "pass"),
+        (False, "No", "pass"),
+        (False, "0", "fail"),
+        ([3, False], "no", "pass"),
+        (1, "true", "fail"),
+    ],
+)
+def test_a_boolean_answer_is_also_yes_or_no(to: JSON, answer: str, outcome: str):
+    assert answer_is(to).check_text(f"ANSWER: {answer}").outcome == outcome
+
+
+def test_a_wrong_boolean_answer_is_compared_with_json():
+    assert "the answer is 'no', not 'true'" in str(answer_is(to=True).check_text("ANSWER: no"))
 
 
 @pytest.mark.parametrize(

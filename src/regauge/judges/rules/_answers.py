@@ -244,7 +244,12 @@ def bare_answer(text: str) -> str:
     return text.strip("$").strip(_AROUND_ANSWER) if is_math else text
 
 
+_BOOLEANS: Final = {True: {"true", "yes"}, False: {"false", "no"}}
+
+
 def _equals_answer(text: str, expected: JSON) -> bool:
+    if isinstance(expected, bool):
+        return text.casefold() in _BOOLEANS[expected]
     if is_number(expected):
         numbers = [*numbers_in(text)]
         return len(numbers) == 1 and is_close(numbers[0].value, expected, within=0, relative=1e-9)
@@ -254,6 +259,10 @@ def _equals_answer(text: str, expected: JSON) -> bool:
         return text == expected or _equals_quantity(text, number[0])
     simplify = normaliser(ignore_case=True, ignore_space=True)
     return simplify(text) == simplify(bare_answer(expected))
+
+
+def _as_text(value: JSON) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _equals_quantity(text: str, expected: Number) -> bool:
@@ -270,7 +279,7 @@ def _value_in(number: Number, unit: str) -> float | None:
     return number.in_unit(unit) if {number.unit, unit} <= units_by_name().keys() else number.value
 
 
-@rule(version=5, about="correctness")
+@rule(version=6, about="correctness")
 def answer_is(
     to: JSON | Expected = expected(), *, after: str = "ANSWER:", field: str | None = None
 ) -> Check:
@@ -278,7 +287,8 @@ def answer_is(
 
     The answer is the rest of the line after the last marker, the next line with text, or else the
     content of the last `\boxed{...}`. Case, emphasis, quotes and a final period are ignored;
-    numbers are compared as numbers, in the unit of the correct answer if both have one.
+    numbers are compared as numbers, in the unit of the correct answer if both have one. `true` is
+    also `yes`, and `false` is `no`.
 
     Args:
         to: The correct answer, or a list of correct answers.
@@ -313,7 +323,7 @@ def answer_is(
         if any(_equals_answer(bare, value) for value in right):
             return passed(f"the answer is {quote(bare)}")
         return failed(
-            f"the answer is {quote(bare)}, not {quote_list([str(value) for value in right])}",
+            f"the answer is {quote(bare)}, not {quote_list([_as_text(value) for value in right])}",
             code="wrong_answer",
             expected=expected,
             actual=bare[:200],
