@@ -106,7 +106,7 @@ def compare(
     coverage = coverage_of(base_commit, change.evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
     if not change.suites and not unmeasured:
-        unmeasured = [_nothing_selected(base_commit)]
+        unmeasured = [_nothing_selected(base_commit, is_filtered=is_filtered)]
     refusals = [refusal for suite in change.suites for refusal in suite.refusals]
     refused = change.refused(accept_judge_change)
     command = f"regauge gate {base_commit.ref}"
@@ -183,9 +183,11 @@ def suite_names(suites: Sequence[Eval]) -> list[str]:
     return names
 
 
-def _nothing_selected(base_commit: BaseCommit) -> Diagnostic:
+def _nothing_selected(base_commit: BaseCommit, *, is_filtered: bool) -> Diagnostic:
     directory = base_commit.project.root / "evals"
-    message, fix = "no case of any eval was selected", ""
+    message, fix = "no case of any eval was selected", "write an eval: regauge new eval NAME"
+    if is_filtered:
+        fix = f"select other evals, or compare all: regauge gate {base_commit.ref}"
     if any(base_commit.evals.values()) and not any(directory.rglob("*.py")):
         message = "the change deletes the last eval, so the gate has nothing to compare"
         fix = "put an eval back, or merge after a review, and take the gate out of the workflow"

@@ -241,14 +241,14 @@ def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> C
         if base_commit.repository.inside(suite.prompt.path) in base_commit.changed
     }
     golden = base_commit.repository.inside(base_commit.project.golden_dir)
-    edited = {
-        Path(name).name.partition(".")[0]
-        for name in base_commit.changed
-        if name.startswith(f"{golden}/")
-    }
+    edited = {_stem(name) for name in base_commit.changed if name.startswith(f"{golden}/")}
+    # The pairs name those with a baseline; what is deleted is noted apart.
+    named = {*left_out, *(data for _, data in pairs), *(suite.dataset.name for suite in suites)}
+    named.update(map(_stem, base_commit.deleted_datasets()))
     unselected = [
         *left_out,
         *(f"{name} (dataset {data})" for name, data in pairs if name in changed or data in edited),
+        *(f"dataset {data}" for data in sorted(edited - named)),
         *_unselected_evals(base_commit, suites, changed),
     ]
     return Coverage(notes=tuple(notes), unselected=tuple(unselected))

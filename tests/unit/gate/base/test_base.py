@@ -713,6 +713,13 @@ def test_evals_and_datasets_that_a_selection_leaves_out_are_named(repo: Repo):
     golden.write_text(golden.read_text() + "\n")
     at = find_base(repo.project, "main")
     assert [*coverage_of(at, [], is_filtered=True).unselected] == ["greet (dataset greet)"]
+    # A dataset without a baseline.
+    (golden.parent / "extra.jsonl").write_text('{"id": "a", "inputs": {}}\n')
+    at = find_base(repo.project, "main")
+    assert [*coverage_of(at, [], is_filtered=True).unselected] == [
+        "greet (dataset greet)",
+        "dataset extra",
+    ]
 
 
 def test_code_that_no_eval_uses_changes_no_judge(repo: Repo):
