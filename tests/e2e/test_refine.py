@@ -418,6 +418,7 @@ def test_runs_are_listed_shown_and_checked(repo: GateRepo):
     told = json.loads(repo.regauge("refine", "reject", run.name, "--json"))
     assert told == {"run": run.name, "prompt": NAME, "rejected": [1]}
     assert f"{run.name}  {NAME}  rejected" in repo.regauge("refine", "list")
+    assert json.loads(repo.regauge("refine", "list", "--json"))[0]["next"] == ""
     refused = repo.regauge("refine", "apply", run.name, code=2)
     assert f"edit 1 of run {run.name} was rejected, and its revision has it" in refused
     (run / "run.json").write_text(facts)

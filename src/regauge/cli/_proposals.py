@@ -217,7 +217,7 @@ class Delivery:
         done: dict[str, JSON] = {}
         if self.write:
             changed = apply_run(run, self.path)
-            run.note(status="applied")
+            run.note(status="applied", next="")
             self.print_line(f"wrote {', '.join(str(short_path(path)) for path in changed)}")
             self.print_line(f"  undo it: regauge refine rollback {run.id}")
             done["wrote"] = [self.project.relative(path).as_posix() for path in changed]

@@ -179,7 +179,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
     project = Project.find()
     run = find_refinement(project, name)
     changed = roll_back(run, find_prompt(_prompt(run), root=project.root))
-    run.note(status="rolled-back")
+    run.note(status="rolled-back", next="")
     if as_json:
         _print_json(run, wrote=[project.relative(path).as_posix() for path in changed])
     else:
@@ -283,7 +283,8 @@ def _prompt(run: Run) -> str:
 def stats_command(prompt: str | None, *, as_json: bool) -> None:
     """Count the results of all edits, by kind."""
     project = Project.find()
-    runs = [run for run in readable_results(project) if prompt in {None, run.prompt}]
+    readable = readable_results(project, warn=lambda text: echo(f"warning: {text}", err=True))
+    runs = [run for run in readable if prompt in {None, run.prompt}]
     edits = [edit for run in runs for edit in run.edits]
     if prompt is not None and not edits:
         find_prompt(prompt, root=project.root)  # reports an unknown name

@@ -370,19 +370,31 @@ def read_result(run: Run) -> RefinementResult:
         UsageError: The run is not over, or another version of regauge wrote the result.
         TrailError: The file was changed since.
     """
+    return _parse_result(run, run.read_view(run.result))
+
+
+def _parse_result(run: Run, content: str | bytes) -> RefinementResult:
     try:
-        return RefinementResult.model_validate_json(run.read_view(run.result))
+        return RefinementResult.model_validate_json(content)
     except ValidationError as error:
         message = f"{run.result}: {explain_format(error.errors()[0])}"
         raise UsageError(message, fix=f"regauge refine {run.prompt}") from error
 
 
-def readable_results(project: Project) -> list[RefinementResult]:
-    """The results of all finished runs that this version can read, the oldest first."""
+def readable_results(project: Project, *, warn: Callable[[str], object]) -> list[RefinementResult]:
+    """The results of all finished runs that this version can read, the oldest first.
+
+    Args:
+        warn: Called for each result that cannot be read.
+    """
     results: list[RefinementResult] = []
     for run in reversed(_all_runs(project)):
-        with suppress(OSError, ValueError):
-            results.append(RefinementResult.model_validate_json(read_regular(run.result)))
+        try:
+            results.append(_parse_result(run, read_regular(run.result)))
+        except FileNotFoundError:
+            continue  # the run is not over
+        except (OSError, UsageError) as error:
+            warn(str(error))
     return results
 
 
@@ -480,7 +492,8 @@ def reject_edits(project: Project, run: Run, changes: Sequence[int], *, reason: 
         facts = run.facts()
         rejected = {*facts.get("rejected", ()), *(number + 1 for number in changes)}
         is_left = len(rejected) < len(result.changes) or facts["status"] == "applied"
-        run.note(rejected=sorted(rejected), status=facts["status"] if is_left else "rejected")
+        status = {} if is_left else {"status": "rejected", "next": ""}
+        run.note(rejected=sorted(rejected), **status)
 
 
 def now() -> str:

@@ -12,6 +12,7 @@ from regauge.cli.refine import command
 from regauge.errors import PromptError
 from regauge.refine.delivery import edit_results
 from regauge.refine.loop._state import RevisionDecision, Spending
+from regauge.refine.runs import SCHEMA_VERSION
 from tests.unit.refine.test_rationale import NOTHING
 from tests.unit.refine.world import JSON, TRAIN, adding, without, world
 
@@ -71,6 +72,14 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
     assert said.startswith(
         "3 edits of 2 runs\n\nstrategy  kept  refuted\nadd-rule     2        1\n"
     )
+    facts = {"schema_version": SCHEMA_VERSION, "prompt": "p", "status": "proposed"}
+    (tmp_path / ".regauge/refine/20260103-000000-ab/run.json").write_text(json.dumps(facts))
+    (tmp_path / ".regauge/refine/20260103-000000-ab/result.json").write_text('{"run": 1}')
+    damaged = CliRunner().invoke(command, ["stats"])
+    assert damaged.stdout == said
+    assert damaged.stderr.startswith("warning: ")
+    assert "20260103-000000-ab/result.json: " in damaged.stderr
+    (tmp_path / ".regauge/refine/20260103-000000-ab/result.json").unlink()
     document = json.loads(CliRunner().invoke(command, ["stats", "p", "--json"]).output)
     assert document["proposer"] == {"rules": {"kept": 2, "refuted": 1}}
     with pytest.raises(PromptError, match="there is no prompt 'q'"):
