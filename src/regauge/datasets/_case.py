@@ -561,6 +561,9 @@ class _CaseReader:
             return None
         turns = self._turns()
         persona, tools = self._text("persona"), self._text("tools")
+        for key in ("persona", "tools"):
+            if self._values.get(key) == "":
+                self._add_error(key, f"{key} is empty", f"name a file, or remove `{key}`")
         if set_keys >= {"turns", "persona"}:
             self._add_error("persona", "a case with `turns` and a `persona`", "remove one of them")
         if "max_turns" in set_keys and "persona" not in set_keys:

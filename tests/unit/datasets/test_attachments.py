@@ -118,6 +118,8 @@ def test_errors_of_messages_name_their_place(error_of):
     [
         ({"turns": [{"user": "x"}], "persona": "ann"}, "a case with `turns` and a `persona`"),
         ({"turns": [{"user": "x"}], "max_turns": 3}, "max_turns without a persona\n  fix: name a"),
+        ({"persona": ""}, "persona is empty\n  fix: name a file, or remove `persona`"),
+        ({"tools": ""}, "tools is empty\n  fix: name a file, or remove `tools`"),
         ({"max_steps": 3}, "max_steps without a conversation\n  fix: add `tools`, `turns`"),
         (
             {"turns": [{"user": "x"}], "max_steps": 0},
