@@ -243,12 +243,16 @@ def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> C
     golden = base_commit.repository.inside(base_commit.project.golden_dir)
     edited = {_stem(name) for name in base_commit.changed if name.startswith(f"{golden}/")}
     # The pairs name those with a baseline; what is deleted is noted apart.
-    named = {*left_out, *(data for _, data in pairs), *(suite.dataset.name for suite in suites)}
-    named.update(map(_stem, base_commit.deleted_datasets()))
+    other_names = {
+        *left_out,
+        *(data for _, data in pairs),
+        *(suite.dataset.name for suite in suites),
+    }
+    other_names.update(map(_stem, base_commit.deleted_datasets()))
     unselected = [
         *left_out,
         *(f"{name} (dataset {data})" for name, data in pairs if name in changed or data in edited),
-        *(f"dataset {data}" for data in sorted(edited - named)),
+        *(f"dataset {data}" for data in sorted(edited - other_names)),
         *_unselected_evals(base_commit, suites, changed),
     ]
     return Coverage(notes=tuple(notes), unselected=tuple(unselected))

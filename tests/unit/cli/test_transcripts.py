@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,15 +18,13 @@ from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.errors import RegaugeError
-from tests.transcripts import DATA, assert_as_written, page_lines
+from tests.stored_project import PROJECT, make_project
+from tests.transcripts import assert_as_written, page_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PROJECT = DATA / "project"
-DATES = ("20T10:00:00", "20T10:00:00", "21T10:00:00", "21T10:00:00")
-SUBJECTS = ("First version", "Recordings", "Second version", "Baseline")
 # A page has styles and scripts; of a long file its start is held, and how it ends.
 LINES_MAX = 200
 
@@ -36,25 +33,7 @@ LINES_MAX = 200
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project as it is, with the same commits as when its runs were made."""
     root = tmp_path_factory.mktemp("project") / "shop"
-    root.mkdir()
-    env = os.environ | {
-        f"GIT_{role}_{part}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for part, value in (("NAME", "Ada"), ("EMAIL", "a@example.org"))
-    }
-
-    def git(*words: str, date: str = "") -> None:
-        dates = {f"GIT_{role}_DATE": f"2026-11-{date}+0000" for role in ("AUTHOR", "COMMITTER")}
-        command = ["git", "-c", "core.autocrlf=false", "-c", "commit.gpgsign=false", *words]
-        subprocess.run(command, cwd=root, env=env | (dates if date else {}), check=True)
-
-    git("init", "--quiet", "--initial-branch=main", ".")
-    for number, (date, subject) in enumerate(zip(DATES, SUBJECTS, strict=True), start=1):
-        shutil.copytree(PROJECT / f"commits/{number}", root, dirs_exist_ok=True)
-        if number == 1:
-            (root / "gitignore").rename(root / ".gitignore")
-        git("add", "--all")
-        git("commit", "--quiet", "-m", subject, date=date)
+    make_project(root)
     shutil.copytree(PROJECT / "changed", root, dirs_exist_ok=True)
     shutil.copytree(PROJECT / "regauge", root / ".regauge")
     return root
