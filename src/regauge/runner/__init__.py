@@ -12,9 +12,9 @@ from __future__ import annotations
 from regauge.runner._answers import (
     IndependentTrials as IndependentTrials,
 )
+from regauge.runner._budget import Budget as Budget
 from regauge.runner._conversation import calls_of as calls_of
 from regauge.runner._drawing import (
-    Budget as Budget,
     RunProgress as RunProgress,
     ticking as ticking,
 )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
 from regauge.runner._answers import Completions, Embeddings, WrittenRecordings
+from regauge.runner._budget import Budget
 from regauge.runner._conversation import calls_of
-from regauge.runner._drawing import Batches, Budget, Drawing, RunProgress
+from regauge.runner._drawing import Batches, Drawing, RunProgress
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
 from regauge.runner._lookahead import Lookahead

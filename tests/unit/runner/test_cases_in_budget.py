@@ -10,7 +10,7 @@ import pytest
 
 from regauge.errors import BudgetError, UsageError
 from regauge.runner import Budget
-from regauge.runner._drawing import CasesInBudget, Charge
+from regauge.runner._budget import CasesInBudget, Charge
 from regauge.runner._spec import _concurrency
 
 if TYPE_CHECKING:
