@@ -253,17 +253,14 @@ def brief(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_day(text: str) -> str:
-    """A text without run ids and times."""
+    """A text without run ids, times and commits, which contain dates."""
+    text = re.sub(r'"base_commit": "\w+"', '"base_commit": "COMMIT"', text)
     text = re.sub(r"20\d{6}-\d{6}-\w{4}", "RUN", text)
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+(\+00:00|Z)?", "TIME", text)
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_a_change_has_the_decision_that_it_had(row: str, template: Path, tmp_path: Path):
-    shutil.copytree(template, tmp_path / "shop", symlinks=True)
-    at = Change(tmp_path / "shop")
-    edit, options = ROWS[row]
-    edit(at)
+def hold(at: Change, row: str, *options: str) -> None:
+    """Commit the edits of a row, and hold the decision on them."""
     at.git("add", "--all")
     run_git(at.root, "commit", "--quiet", "--allow-empty", "-m", row, date="25T10:00:00")
     done = at.process("regauge", "gate", "main", "--json", *options)
@@ -273,3 +270,260 @@ def test_a_change_has_the_decision_that_it_had(row: str, template: Path, tmp_pat
         text = json.dumps(brief(json.loads(text)), indent=1, ensure_ascii=False)
     ended = f"exit {done.returncode}\n{without_day(text)}\n{done.stderr}"
     assert_as_written(ended.replace(str(at.root), "/shop"), f"gated/{row}")
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_change_has_the_decision_that_it_had(row: str, template: Path, tmp_path: Path):
+    shutil.copytree(template, tmp_path / "shop", symlinks=True)
+    at = Change(tmp_path / "shop")
+    edit, options = ROWS[row]
+    edit(at)
+    hold(at, row, *options)
+
+
+KIND = """\
+name: {name}
+version: 1.0.0
+model: sim:clerk-1
+inputs:
+  - name: ticket
+evaluators:
+  - name: short
+    string: {{contains: kind}}
+  - name: json
+    string: {{startsWith: "{{"}}
+messages:
+  - role: system
+    content: |
+      You sort support tickets by what the customer needs.
+
+      Kinds:
+      - bug: something is broken, with an error message, a crash or a blank page.
+      - billing: money is concerned, such as an invoice, a payment or a refund.
+      - question: the customer wants to know how to do something.
+
+      Answer with one JSON object only. Its only key:
+      - kind: bug, billing or question.
+  - role: user
+    content: "{{{{ticket}}}}"
+"""
+TICKETS = {
+    "crash": ("The app shows an error message and a crash report.", "bug"),
+    "refund": ("Please refund the second payment of my invoice.", "billing"),
+    "colleague": ("I want to know how to add a colleague.", "question"),
+    "blank": ("After logging in I only see a blank page.", "bug"),
+}
+EVALS = """\
+from regauge import golden
+from regauge.judges import as_judge, field_equals, field_in, json_parses, max_words
+
+def is_short(output: str) -> bool:
+    return len(output) < LIMIT
+
+LIMIT = 90
+KINDS = ["bug", "billing", "question"]
+
+@golden("{name}", judges=[json_parses(kind="object"), field_equals("kind"), as_judge(is_short)])
+def test_kind(result):
+    result.check()
+
+@golden("{name}", dataset="{name}-words", judges=[field_in("kind", KINDS), max_words(20)])
+def test_words(result):
+    result.check()
+"""
+SORTERS = ("first", "second", "third")
+
+
+@pytest.fixture(scope="module")
+def sorters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three prompts with two evals each; the third has no baseline."""
+    root = tmp_path_factory.mktemp("sorters") / "shop"
+    root.mkdir()
+    at = Change(root)
+    at.write(
+        SETTINGS, '[tool.regauge]\nmodel = "sim:clerk-1"\n\n[tool.regauge.gate]\nref = "main"\n'
+    )
+    at.write(".gitignore", ".regauge/\n__pycache__/\n.pytest_cache/\n")
+    for name in SORTERS:
+        at.write(f"prompts/{name}.prompt.yml", KIND.format(name=name))
+        at.write(f"evals/test_{name}.py", EVALS.replace("{name}", name))
+        for dataset in (name, f"{name}-words"):
+            rows = [
+                {
+                    "id": f"{dataset}-{case}",
+                    "inputs": {"ticket": ticket},
+                    "expected": {"kind": kind},
+                    "tier": "critical" if case == "crash" else "required",
+                    "checks": [{"contains": "kind"}, {"not_contains": "prose"}],
+                }
+                for case, (ticket, kind) in TICKETS.items()
+            ]
+            at.write(
+                f"fixtures/golden/{dataset}.jsonl", "".join(json.dumps(row) + "\n" for row in rows)
+            )
+        at.bump("major", name)
+    run_git(root, "init", "--quiet", "--initial-branch=main", ".")
+    at.git("add", "--all")
+    run_git(root, "commit", "--quiet", "-m", "Sorters", date="20T10:00:00")
+    at.regauge("baseline", "update", "first", "second", "--trials", "3")
+    at.git("add", "--all")
+    run_git(root, "commit", "--quiet", "-m", "Baselines", date="20T11:00:00")
+    at.git("checkout", "--quiet", "-b", "change")
+    return root
+
+
+class Sorters(Change):
+    """The project with three prompts."""
+
+    def prompt(self, name: str, old: str = "You sort", new: str = "You shall sort") -> None:
+        self.edit(f"prompts/{name}.prompt.yml", old, new)
+
+    def all(self, *names: str) -> None:
+        for name in names or SORTERS:
+            self.prompt(name)
+            self.bump(name=name)
+
+    def rows(self, dataset: str, **edits: dict[str, Any] | None) -> None:
+        """Edit cases of a dataset; None takes one out."""
+        path = f"fixtures/golden/{dataset}.jsonl"
+        rows = [json.loads(line) for line in (self.root / path).read_text("utf-8").splitlines()]
+        lines = [
+            json.dumps({**row, **edit}) + "\n"
+            for row in rows
+            if (edit := edits.get(row["id"].rpartition("-")[2], {})) is not None
+        ]
+        self.write(path, "".join(lines))
+
+
+def drop_two(at: Sorters) -> None:
+    at.all("first")
+    at.rows("first", crash=None, refund=None)
+    at.rows("second", blank=None)
+    at.edit(
+        "prompts/first.prompt.yml",
+        "    text: Edit\n",
+        "    text: Edit\n    removed:\n      - {case: first-crash, reason: a}\n"
+        "      - {case: first-refund, reason: b}\n      - {case: first-blank, reason: c}\n",
+    )
+
+
+def lower_all(at: Sorters) -> None:
+    at.all("first", "second")
+    at.rows(
+        "first", crash={"tier": "tracked"}, refund={"tier": "critical"}, blank={"tier": "tracked"}
+    )
+    at.rows(
+        "first-words", crash={"checks": ["json_parses"]}, refund={"checks": [{"contains": "kind"}]}
+    )
+    at.rows("second", crash={"expected": {"kind": "billing"}}, refund={"expected": {"kind": "bug"}})
+    at.rows(
+        "second-words", crash={"pass_at": 0.5}, blank={"pass_at": 0.5, "checks": ["json_parses"]}
+    )
+    at.edit(SETTINGS, "ref", "alpha_suite = 0.01\nalpha_case = 0.01\non_new = 'warn'\nref")
+
+
+def judges(at: Sorters) -> None:
+    at.all("first")
+    at.edit("evals/test_first.py", "LIMIT = 90", "LIMIT = 900")
+    at.edit("evals/test_first.py", r"max_words\(20\)", "max_words(200)")
+    at.edit("evals/test_second.py", "LIMIT = 90", "LIMIT = 900")
+
+
+def format_judges(at: Sorters) -> None:
+    at.all("first")
+    at.edit("evals/test_first.py", "LIMIT = 90\n", "LIMIT = 90  # characters\n\n")
+    at.edit("evals/test_first.py", "def is_short", "# Short answers only.\ndef is_short")
+
+
+def fewer_evals(at: Sorters) -> None:
+    at.all("first", "second")
+    at.edit("evals/test_first.py", '@golden\\("first", dataset.*', "")
+    at.git("rm", "--quiet", "evals/test_second.py")
+    at.git("rm", "--quiet", "fixtures/golden/second-words.jsonl")
+
+
+def evaluators(at: Sorters) -> None:
+    at.prompt("first", "  - name: json\n.*?\nmessages", "messages")
+    at.prompt("second", "contains: kind", "contains: k")
+    at.all("first", "second")
+
+
+def rename_two(at: Sorters) -> None:
+    for old, new in (("first", "one"), ("second", "two")):
+        at.git("mv", f"prompts/{old}.prompt.yml", f"prompts/{new}.prompt.yml")
+        at.git("mv", f"fixtures/baselines/{old}.json", f"fixtures/baselines/{new}.json")
+        at.edit(f"evals/test_{old}.py", f'"{old}", judges', f'"{new}", dataset="{old}", judges')
+        at.edit(
+            f"evals/test_{old}.py",
+            f'"{old}", dataset="{old}-words"',
+            f'"{new}", dataset="{old}-words"',
+        )
+        at.prompt(new)
+        at.bump(name=new)
+    at.git("mv", "fixtures/golden/first.jsonl", "fixtures/golden/one.jsonl")
+    at.edit("evals/test_first.py", 'dataset="first"', 'dataset="one"')
+
+
+def delete_two(at: Sorters) -> None:
+    at.all("third")
+    for name in ("first", "second"):
+        for place in ("prompts/{}.prompt.yml", "evals/test_{}.py", "fixtures/golden/{}.jsonl"):
+            (at.root / place.format(name)).unlink()
+    (at.root / "fixtures/golden/first-words.jsonl").unlink()
+    (at.root / "fixtures/baselines/first.json").unlink()
+
+
+def accept_two(at: Sorters) -> None:
+    at.prompt("first", "- bug: .*?- billing", "- billing")
+    at.prompt("second", "Answer with one JSON object only.*?question.", "Answer with one word.")
+    for name in ("first", "second"):
+        at.bump(name=name)
+        at.edit(
+            f"prompts/{name}.prompt.yml",
+            "    text: Edit\n",
+            f"    text: Edit\n    accepted:\n      - {{case: {name}-crash, reason: a}}\n"
+            f"      - {{case: {name}-words-blank, reason: b}}\n",
+        )
+
+
+def contracts(at: Sorters) -> None:
+    at.all()
+    for name in ("first", "second"):
+        at.prompt(
+            name, "  - name: ticket\n", "  - name: ticket\n  - name: mood\n    default: calm\n"
+        )
+    at.prompt("third", "version: 2.1.0", "version: 2.0.0")
+
+
+SEVERAL: dict[str, tuple[Callable[[Sorters], object], tuple[str, ...]]] = {
+    "nothing": (lambda _: None, ()),
+    "all": (Sorters.all, ()),
+    "all-of-one": (Sorters.all, ("--prompt", "second")),
+    "all-in-a-file": (Sorters.all, ("--evals", "evals/test_third.py")),
+    "all-replayed": (Sorters.all, ("--record=none",)),
+    "all-estimated": (Sorters.all, ("--dry-run",)),
+    "all-within-calls": (Sorters.all, ("--budget-calls=30",)),
+    "drop-two": (drop_two, ()),
+    "lower-all": (lower_all, ()),
+    "lower-all-accepted": (lower_all, ("--accept-judge-change", "As agreed")),
+    "judges": (judges, ()),
+    "judges-alone": (lambda at: at.edit("evals/test_second.py", "LIMIT = 90", "LIMIT = 9"), ()),
+    "format-judges": (format_judges, ()),
+    "fewer-evals": (fewer_evals, ()),
+    "evaluators": (evaluators, ()),
+    "rename-two": (rename_two, ()),
+    "delete-two": (delete_two, ()),
+    "accept-two": (accept_two, ()),
+    "contracts": (contracts, ()),
+}
+
+
+@pytest.mark.parametrize("row", SEVERAL)
+def test_a_change_of_several_prompts_has_the_decision_that_it_had(
+    row: str, sorters: Path, tmp_path: Path
+):
+    shutil.copytree(sorters, tmp_path / "shop", symlinks=True)
+    at = Sorters(tmp_path / "shop")
+    edit, options = SEVERAL[row]
+    edit(at)
+    hold(at, f"several-{row}", *options)

@@ -14,7 +14,7 @@ from regauge.project import CALIBRATION_SUFFIX, ENDPOINT_IDENTITY
 from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.datasets import Dataset
@@ -402,24 +402,32 @@ def _blocked_on_base(base_commit: BaseCommit, judge: ModelJudge) -> bool:
 
 
 def moved_files(
-    base_commit: BaseCommit, directory: Path, *, new_stems: Mapping[str, str]
+    base_commit: BaseCommit,
+    directory: Path,
+    *,
+    new_stems: Mapping[str, str],
+    deleted_stems: Container[str] = (),
 ) -> Iterator[MovedBar]:
     """Yield files of labels, calibrations or baselines that differ from the base.
 
-    Added labels with the calibration that they need, new files, and files renamed with their prompt
-    move nothing.
+    Added labels with the calibration that they need, new files, and files renamed or deleted with
+    their prompt move nothing.
 
     Args:
         new_stems: The names of renamed prompts now, by those on the base.
+        deleted_stems: The names of deleted prompts.
     """
     inside = base_commit.repository.inside(directory)
     for name in sorted(base_commit.changed):
         path = base_commit.repository.top / name
-        if name.startswith(f"{inside}/") and path.suffix in _DATA:
-            base = base_commit.repository.read(base_commit.commit, name)
-            now = path if path.exists() else path.with_stem(new_stems.get(path.stem, path.stem))
-            if base is not None and not _is_kept(now, base) and not _is_renewed(base_commit, name):
-                yield MovedBar(part=base_commit.project.relative(path).as_posix())
+        if not name.startswith(f"{inside}/") or path.suffix not in _DATA:
+            continue
+        if path.stem in deleted_stems and not path.exists():
+            continue
+        base = base_commit.repository.read(base_commit.commit, name)
+        now = path if path.exists() else path.with_stem(new_stems.get(path.stem, path.stem))
+        if base is not None and not _is_kept(now, base) and not _is_renewed(base_commit, name):
+            yield MovedBar(part=base_commit.project.relative(path).as_posix())
 
 
 def _is_renewed(base_commit: BaseCommit, name: str) -> bool:

@@ -13,7 +13,7 @@ from regauge.gate._bar import moved_files, moved_judging, moved_settings
 from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._code import edited_code, is_reformatted, is_set_up
 from regauge.gate._commit import find_base
-from regauge.gate._coverage import coverage_of
+from regauge.gate._coverage import coverage_of, unselected_evals
 from regauge.gate._reach import NotMeasured, caveats_of_targets, undeclared_changes
 from regauge.gate._refusal import (
     edited_records,
@@ -102,7 +102,10 @@ def compare(
     """
     base_commit = find_base(session.project, ref)
     session.embeddings.trust(base_commit.read)
-    change = _EditedProject(base_commit, _suites(session, base_commit, baseline))
+    suites = _with_changelog_errors(
+        _suites(session, base_commit, baseline), is_filtered=is_filtered
+    )
+    change = _EditedProject(base_commit, suites)
     coverage = coverage_of(base_commit, change.evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
     if not change.suites and not unmeasured:
@@ -127,7 +130,7 @@ def compare(
     return Comparison(
         base_commit=base_commit,
         suites=change.suites,
-        notes=notes,
+        notes=[*dict.fromkeys(notes)],
         refusals=refused,
         unmeasured=unmeasured,
         locks=check_locks(base_commit),
@@ -165,6 +168,34 @@ def _suites(
         )
         suites.append(replace(suite_base, name=name, planned_cases=group))
     return suites
+
+
+def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) -> list[SuiteBase]:
+    """The suites with the errors of changelogs at the first suite of each prompt.
+
+    An entry is wrong if no suite of its prompt has the case. With a selection of evals, another
+    suite may have it.
+    """
+    groups: dict[Path, list[SuiteBase]] = {}
+    for suite in suites:
+        groups.setdefault(suite.candidate.prompt.path, []).append(suite)
+    first_errors: dict[int, tuple[Diagnostic, ...]] = {}
+    for group in groups.values():
+        base_commit, evals = group[0].base_commit, [suite.candidate for suite in group]
+        if is_filtered and [*unselected_evals(base_commit, evals, [evals[0].prompt.name])]:
+            continue
+        entries = [{_entry_of(error): error for error in suite.changelog_errors} for suite in group]
+        first_errors[id(group[0])] = tuple(
+            error
+            for entry, error in entries[0].items()
+            if all(entry in of_suite for of_suite in entries)
+        )
+    return [replace(suite, changelog_errors=first_errors.get(id(suite), ())) for suite in suites]
+
+
+def _entry_of(error: Diagnostic) -> tuple[int | None, str]:
+    """The entry of a changelog that an error names; the rest of its message is of one suite."""
+    return error.line, error.message.partition(",")[0]
 
 
 def suite_names(suites: Sequence[Eval]) -> list[str]:
@@ -224,7 +255,12 @@ class _EditedProject:
             # The gate reads baselines at the tip; an older one is no lower bar.
             new_stems = {base_commit.eval_name(suite): suite.prompt.name for suite in self.evals}
             directory = project.fixtures_dir / "baselines"
-            bars += moved_files(base_commit, directory, new_stems=new_stems)
+            bars += moved_files(
+                base_commit,
+                directory,
+                new_stems=new_stems,
+                deleted_stems=base_commit.deleted_prompts(),
+            )
         measured = [
             (suite.candidate, suite.baseline is not None and bar is base_commit)
             for suite in self.suites

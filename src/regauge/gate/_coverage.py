@@ -253,12 +253,12 @@ def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> C
         *left_out,
         *(f"{name} (dataset {data})" for name, data in pairs if name in changed or data in edited),
         *(f"dataset {data}" for data in sorted(edited - other_names)),
-        *_unselected_evals(base_commit, suites, changed),
+        *unselected_evals(base_commit, suites, changed),
     ]
     return Coverage(notes=tuple(notes), unselected=tuple(unselected))
 
 
-def _unselected_evals(
+def unselected_evals(
     base_commit: BaseCommit, suites: Sequence[Eval], prompts: Iterable[str]
 ) -> Iterator[str]:
     """The number of further evals that the base has of each prompt."""

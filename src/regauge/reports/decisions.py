@@ -132,7 +132,7 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
         case "accept":
             return _after_accepting(document)
         case "refused":
-            return NextDocument(text="; ".join(refusal.fix for refusal in document.refusals))
+            return NextDocument(text="; ".join(dict.fromkeys(r.fix for r in document.refusals)))
         case "reject":
             return _after_rejecting(document)
         case "undecided":
@@ -411,7 +411,7 @@ def decision_document(
         base_commit=comparison.base_commit.commit,
         reasons=[
             *([audit.message] if audit and audit.result == "better" else []),
-            *(refusal.message for refusal in comparison.refusals),
+            *dict.fromkeys(refusal.message for refusal in comparison.refusals),
             *reasons_of(
                 outcome,
                 prompts,
