@@ -24,7 +24,7 @@ from regauge.cli._options import (
     prompt_option,
     write_and_report,
 )
-from regauge.cli._terminal import echo, echo_json, model_text, sync_text
+from regauge.cli._terminal import echo, echo_json, model_text
 from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
@@ -173,7 +173,9 @@ def _list_stored(project: Project, *, limit: int, sync: bool) -> tuple[list[RunR
     if sync:
         if not history.place.is_project_file:
             report = history.sync()
-        click.echo(sync_text(report, history.place.display), err=True)
+        place, count = history.place.display, len(report.added_runs)
+        done = f"took {plural(count, 'run')} into {place}"
+        click.echo(done if count else f"every run of this machine is in {place} already", err=True)
     for run, problem in report.unreadable:
         click.echo(printable(f"{run}  unreadable: {project.shorten(problem)}"), err=True)
     records: list[RunRecord] = []

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         trend_lines as trend_lines,
     )
     from regauge.history._store import (
-        MeasuredSuite as MeasuredSuite,
         RunEntry as RunEntry,
         StorePlace as StorePlace,
     )

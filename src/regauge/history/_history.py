@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
-from regauge.history._store import MeasuredSuite, RunEntry, StorePlace
+from regauge.history._store import RunEntry, StorePlace
 from regauge.reports import (
     SCHEMA_VERSION,
+    MeasuredSuite,
     RunRecord,
     list_runs,
     read_record,
@@ -312,18 +313,14 @@ class TrendPoint:
     Attributes:
         suite: The run's counts.
         runs: The number of runs that measured the version.
-        rate: The share of measured cases that passed, from 0 to 1; None without measured cases.
         interval: The 95 % Wilson interval of the rate.
-        cost_per_completion_usd: None if the price is unknown or there are no completions.
         changed: Differences from the previous point that make the rates incomparable: `cases`,
             `judges`, `trials`.
     """
 
     suite: MeasuredSuite
     runs: int
-    rate: float | None
     interval: Interval
-    cost_per_completion_usd: float | None
     changed: tuple[str, ...]
 
 
@@ -406,14 +403,5 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         and getattr(before, name) != getattr(suite, name)
         and (kind != "judges" or suite.measured)  # the judges of a run are those that judged
     ]
-    cost = suite.cost_usd
-    return TrendPoint(
-        suite=suite,
-        runs=runs,
-        rate=suite.passed / suite.measured if suite.measured else None,
-        interval=wilson(suite.passed, suite.measured),
-        cost_per_completion_usd=cost / suite.completions
-        if cost is not None and suite.completions
-        else None,
-        changed=tuple(changed),
-    )
+    interval = wilson(suite.passed, suite.measured)
+    return TrendPoint(suite=suite, runs=runs, interval=interval, changed=tuple(changed))

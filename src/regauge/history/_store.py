@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
 from regauge.on_demand import install_command
 from regauge.project import is_store_url, redact_store_url
+from regauge.reports import MeasuredSuite
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -21,48 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSuite:
-    """The measurement of one prompt, dataset and model in one run.
-
-    Attributes:
-        run: The id of the run.
-        started_at: The start of the run, ISO 8601 in UTC.
-        commit: The checked-out commit; None outside a repository.
-        dirty: Whether the work tree differed from the commit.
-        side: The side of the trials, with `--gate`; else None.
-        cases: The number of cases.
-        measured: The number of cases with an outcome.
-        passed: The number of passed cases; in a gate run, by the first trial of each case.
-        trials: The number of trials per case.
-        completions: The number of completions in `cost_usd`.
-        cost_usd: The cost of all completions when they were made; None if a price is unknown.
-        latency_p50_s: The median latency, in seconds.
-        judges_digest: The digest of the blocking judges.
-        cases_digest: The digest of the cases with inputs and expected outputs.
-    """
-
-    run: str
-    started_at: str
-    commit: str | None
-    dirty: bool
-    prompt: str
-    version: str | None
-    prompt_digest: str
-    dataset: str
-    model: str
-    side: str | None
-    cases: int
-    measured: int
-    passed: int
-    trials: int
-    completions: int
-    cost_usd: float | None
-    latency_p50_s: float | None
-    judges_digest: str
-    cases_digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

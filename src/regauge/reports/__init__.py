@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         run_markdown as run_markdown,
         shown_name as shown_name,
     )
+    from regauge.reports._measured import MeasuredSuite as MeasuredSuite
     from regauge.reports._runs import (
         export_run as export_run,
         find_run as find_run,
