@@ -18,7 +18,9 @@ from regauge.model_id import is_simulated
 from regauge.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+
+    from regauge.reports import StyledLine
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
@@ -27,6 +29,21 @@ def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = Fal
     if (style or bold) and not os.environ.get("NO_COLOR"):
         text = click.style(text, fg=style or None, bold=bold or None)
     click.echo(text, err=err)
+
+
+_TONES: Mapping[str, str] = {
+    "plain": "",
+    "quiet": "",
+    "good": "green",
+    "bad": "red",
+    "warn": "yellow",
+}
+
+
+def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
+    """Print lines of a report, in the colours of their tones."""
+    for line in lines:
+        echo(line.text, style=_TONES[line.tone], err=err)
 
 
 def echo_json(document: object) -> None:

@@ -25,7 +25,7 @@ from regauge.cli._options import (
     run_options,
     write_and_report,
 )
-from regauge.cli._terminal import Meter, echo
+from regauge.cli._terminal import Meter, echo, echo_lines
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import (
     Bill,
@@ -82,7 +82,6 @@ Examples:
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
   regauge gate main --from latest --record missing    decide from merged shards
 """
-_STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
 
 
@@ -101,8 +100,7 @@ def _write(
     else:
         recorded = recorded_lines(project, line_counts)
         suggested = suggestion_lines(record.suggestions) if record.suggestions else []
-        for line in [*decision_lines(document), *recorded, *suggested]:
-            echo(line.text, style=_STYLES[line.tone], err=file == STDOUT)
+        echo_lines([*decision_lines(document), *recorded, *suggested], err=file == STDOUT)
     if annotations or in_github_actions(os.environ):
         # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout

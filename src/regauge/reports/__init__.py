@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from regauge.reports._gate_markdown import (
         decision_markdown as decision_markdown,
         pass_rates as pass_rates,
+        record_markdown as record_markdown,
     )
     from regauge.reports._github_actions import (
         decision_annotations as decision_annotations,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         RunProgress,
     )
 
-Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
+Tone: TypeAlias = Literal["plain", "good", "bad", "warn", "quiet"]
 
 # The summary stays on one screen; the report has every case.
 _NAMED_CASES_MAX = 5

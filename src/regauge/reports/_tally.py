@@ -13,18 +13,13 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.model_id import is_simulated
+from regauge.reports._documents import JudgeName, LabelRow, ModelComparison, SuiteSummary
 from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from regauge.reports._documents import (
-        JudgeName,
-        LabelRow,
-        ModelComparison,
-        RunRecord,
-        SuiteSummary,
-    )
+    from regauge.reports._documents import RunRecord
 
     # By case: how many of its measured trials passed, and how many there are.
     CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
@@ -74,8 +69,6 @@ class LabelCounts:
 
     def rows(self) -> list[LabelRow]:
         """A row per expected label; empty if the values are no labels."""
-        from regauge.reports._documents import LabelRow
-
         labels = sorted({expected for expected, _ in self.counts})
         total = self.counts.total()
         if not self.usable or not 2 <= len(labels) <= _LABELS_MAX:  # noqa: PLR2004 - two are distinguished
@@ -231,8 +224,6 @@ class _JudgeCount:
         self.labels.join(other.labels)
 
     def to_document(self) -> JudgeName:
-        from regauge.reports._documents import JudgeName
-
         return JudgeName(
             name=self.first["judge"],
             digest=self.first["judge_digest"],
@@ -361,8 +352,6 @@ class _SuiteCount:
         return outcomes
 
     def summary(self) -> SuiteSummary:
-        from regauge.reports._documents import SuiteSummary
-
         first = self.first
         outcomes = self.settled_outcomes + self._outcomes()
         tracked_failed = outcomes.pop("tracked", 0)
@@ -645,7 +634,6 @@ def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
 
 def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
     # Loads numpy, which a run of one model does not need.
-    from regauge.reports._documents import ModelComparison
     from regauge.stats import rate_difference, suite_p_value, wilson
 
     rates = [passed / trials for passed, trials in counts.values()]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from regauge.markdown import escape_markdown, fold_lines, table_lines
 from regauge.mutate import UNSCORED, score_of
-from regauge.reports._console import money
+from regauge.reports._console import StyledLine, money
 from regauge.reports._documents import GuardChangeDocument, GuardsDocument
 from regauge.wording import first_of, plural
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from regauge.mutate import ChangedGuards, GuardChange, MutantClass, MutantRow, MutationReport
     from regauge.prompts import Prompt
-
-Tone = Literal["plain", "good", "bad", "warn", "quiet"]
+    from regauge.reports._console import Tone
 
 CLASS_WORDS: dict[MutantClass, str] = {
     "killed": "guarded",
@@ -81,33 +80,32 @@ def _score_text(report: MutationReport) -> str:
     )
 
 
-def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str, Tone]]:
+def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[StyledLine]:
     """The prompt with a mark on each line, then scores, then the next step."""
     scored = [row for row in report.mutants if row.operator != UNSCORED]
-    yield mutation_headline(report), "plain"
-    yield "", "plain"
+    yield StyledLine(mutation_headline(report))
+    yield StyledLine("")
     if scored:
         yield from _marked_lines(scored, prompt.source.split("\n"))
-        yield "", "plain"
-    for line in score_lines(report):
-        yield line, "plain"
+        yield StyledLine("")
+    yield from map(StyledLine, score_lines(report))
     for kind, meaning in CLASS_MEANINGS.items():
         rows = [row for row in scored if row.kind == kind and row.measured]
         if rows:
             words = f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}"
-            yield words, CLASS_TONES[kind]
+            yield StyledLine(words, CLASS_TONES[kind])
         for row in rows:
             note = f"  ({row.reason})" if row.reason else _example(row)
-            yield f"  {row.id}  line {row.line}  {_cut(row.text)}{note}", "plain"
-    for line in missing_lines(report):
-        yield line, "warn"
+            yield StyledLine(f"  {row.id}  line {row.line}  {_cut(row.text)}{note}")
+    yield from (StyledLine(line, "warn") for line in missing_lines(report))
     for row in report.mutants:
         if row.operator == UNSCORED:
-            yield f"order in the input, line {row.line}: {OBEYED.get(row.kind, row.kind)}", "plain"
-    yield f"{plural(report.calls, 'trial')}; {_next(report)}", "plain"
+            words = OBEYED.get(row.kind, row.kind)
+            yield StyledLine(f"order in the input, line {row.line}: {words}")
+    yield StyledLine(f"{plural(report.calls, 'trial')}; {_next(report)}")
 
 
-def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[str, Tone]]:
+def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[StyledLine]:
     """The lines of the prompt file from the first mutant to the last, with marks."""
     by_line: dict[int, list[MutantRow]] = {}
     for row in rows:
@@ -116,13 +114,14 @@ def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[
     for number in range(min(by_line), max(by_line) + 1):
         text = source[number - 1] if number <= len(source) else ""
         if number not in by_line:
-            yield f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet"
+            yield StyledLine(f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet")
             continue
         worst = min(by_line[number], key=lambda row: WORST_FIRST.index(row.kind))
         count = len(by_line[number])
         count_note = f" ({count} mutants)" if count > 1 else ""
         mark = f"{class_words(worst):{width}}  {number:4}  "
-        yield f"{mark}{text}{count_note}{_case_note(worst)}", CLASS_TONES[worst.kind]
+        cases = f"   [{first_of(worst.cases, _CASES_SHOWN)}]" if worst.cases else ""
+        yield StyledLine(f"{mark}{text}{count_note}{cases}", CLASS_TONES[worst.kind])
 
 
 def class_words(row: MutantRow) -> str:
@@ -147,10 +146,6 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
         f"not known without a key: which instructions these cases guard; about"
         f" {plural(missing.calls, 'call')}, {cost}"
     )
-
-
-def _case_note(row: MutantRow) -> str:
-    return f"   [{first_of(row.cases, _CASES_SHOWN)}]" if row.cases else ""
 
 
 def _example(row: MutantRow) -> str:
