@@ -165,9 +165,6 @@ class CauseGroup:
 
 # Fields of a verdict row on its model calls.
 _CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output_tokens")
-# Fields to add up when parts of a run are merged.
-_JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
-_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
 
@@ -187,40 +184,51 @@ def _total(amounts: Iterable[float]) -> float | None:
 
 
 @dataclass(slots=True)
-class _JudgeCount:
-    """The running counts of one judge of a suite.
+class _Usage:
+    """What calls took: counts by name, and the amounts of each call."""
 
-    Attributes:
-        counts: Verdicts by outcome, `judgements` with calls, and the usage of these calls.
-        labelled: Items whose label is counted.
-    """
-
-    first: Mapping[str, Any]
     counts: Counter[str] = field(default_factory=Counter[str])
     costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)
     spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
     latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
+
+    def join(self, other: _Usage) -> None:
+        self.counts += other.counts
+        self.costs_usd += other.costs_usd
+        self.spent_usd += other.spent_usd
+        self.latencies_s += other.latencies_s
+
+
+@dataclass(slots=True)
+class _JudgeCount:
+    """The running counts of one judge of a suite.
+
+    Attributes:
+        usage: Verdicts by outcome, `judgements` with calls, and the usage of these calls.
+        labelled: Items whose label is counted.
+    """
+
+    first: Mapping[str, Any]
+    usage: _Usage = field(default_factory=_Usage)
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
     def add(self, verdict: Mapping[str, Any], *, node: str) -> None:
-        self.counts[verdict["outcome"]] += 1
+        usage = self.usage
+        usage.counts[verdict["outcome"]] += 1
         # A gate re-runs suspicious cases; one trial per case keeps the counts unbiased.
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
         if "cost_usd" in verdict:
-            _add(self.costs_usd, verdict["cost_usd"])
-            _add(self.spent_usd, verdict.get("spent_usd", 0.0))
+            _add(usage.costs_usd, verdict["cost_usd"])
+            _add(usage.spent_usd, verdict.get("spent_usd", 0.0))
         if verdict.get("calls"):
-            self.counts["judgements"] += 1
-            self.counts.update({name: verdict.get(name, 0) for name in _CALL_COUNTS})
-            _add(self.latencies_s, verdict.get("latency_s", 0.0))
+            usage.counts["judgements"] += 1
+            usage.counts.update({name: verdict.get(name, 0) for name in _CALL_COUNTS})
+            _add(usage.latencies_s, verdict.get("latency_s", 0.0))
 
     def join(self, other: _JudgeCount) -> None:
-        for name in _JUDGE_SUMS:
-            total = getattr(self, name)
-            total += getattr(other, name)
-            setattr(self, name, total)
+        self.usage.join(other.usage)
         self.labels.join(other.labels)
 
     def to_document(self) -> JudgeName:
@@ -230,9 +238,9 @@ class _JudgeCount:
             criterion=self.first.get("criterion", ""),
             blocking=self.first.get("blocking", True),
             status_reason=self.first.get("status_reason", ""),
-            passed=self.counts["pass"],
-            failed=self.counts["fail"],
-            abstained=self.counts["abstain"],
+            passed=self.usage.counts["pass"],
+            failed=self.usage.counts["fail"],
+            abstained=self.usage.counts["abstain"],
             labels=self.labels.rows(),
         )
 
@@ -252,7 +260,7 @@ class _SuiteCount:
 
     Attributes:
         case_counts: Passed and measured trials of each settled case.
-        counts: Trials, sources of completions, and the usage of calls.
+        usage: Trials, sources of completions, and the usage of calls.
     """
 
     first: Mapping[str, Any]
@@ -263,12 +271,9 @@ class _SuiteCount:
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
-    latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
+    usage: _Usage = field(default_factory=_Usage)
     settled_outcomes: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
-    counts: Counter[str] = field(default_factory=Counter[str])
-    costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)
-    spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
 
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
@@ -290,21 +295,22 @@ class _SuiteCount:
             for check in _advisory_checks(verdict):
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
-        self.counts["trials"] += 1
-        self.counts["input_tokens"] += row["input_tokens"]
-        self.counts["output_tokens"] += row["output_tokens"]
+        usage = self.usage
+        usage.counts["trials"] += 1
+        usage.counts["input_tokens"] += row["input_tokens"]
+        usage.counts["output_tokens"] += row["output_tokens"]
         source = row["source"]
         if source is None:
             return
-        _add(self.costs_usd, row["cost_usd"])
+        _add(usage.costs_usd, row["cost_usd"])
         if source == "live":
-            self.counts["live"] += 1
-            self.counts["retries"] += max(0, row["attempts"] - 1)
-            _add(self.spent_usd, row["cost_usd"] or 0.0)
+            usage.counts["live"] += 1
+            usage.counts["retries"] += max(0, row["attempts"] - 1)
+            _add(usage.spent_usd, row["cost_usd"] or 0.0)
         else:
-            self.counts["replayed"] += 1
+            usage.counts["replayed"] += 1
         if row["latency_s"] is not None:
-            self.latencies_s.append(row["latency_s"])
+            usage.latencies_s.append(row["latency_s"])
 
     def counts_of_cases(self) -> dict[tuple[str, str], tuple[int, int]]:
         """The passed and measured trials of each case of an eval."""
@@ -333,10 +339,9 @@ class _SuiteCount:
 
     def join(self, other: _SuiteCount) -> None:
         """Add the counts of other, settled cases."""
-        for name in _SUITE_SUMS:
-            total = getattr(self, name)
-            total += getattr(other, name)
-            setattr(self, name, total)
+        self.usage.join(other.usage)
+        self.settled_outcomes += other.settled_outcomes
+        self.settled_nodes += other.settled_nodes
         self.not_blocking |= other.not_blocking
         self.case_counts |= other.case_counts
         for name, judge in other.judges.items():
@@ -352,11 +357,11 @@ class _SuiteCount:
         return outcomes
 
     def summary(self) -> SuiteSummary:
-        first = self.first
+        first, usage = self.first, self.usage
         outcomes = self.settled_outcomes + self._outcomes()
         tracked_failed = outcomes.pop("tracked", 0)
-        latencies = sorted(self.latencies_s)
-        cost_usd = _total(self.costs_usd)
+        latencies = sorted(usage.latencies_s)
+        cost_usd = _total(usage.costs_usd)
         # Advisory checks, which differ by case, come last by name.
         order = {name: name if name.startswith(f"{_CHECKS}: ") else "" for name in self.judges}
         judges = [self.judges[name] for name in sorted(order, key=order.__getitem__)]
@@ -379,16 +384,16 @@ class _SuiteCount:
             tracked_failed=tracked_failed,
             not_blocking=len(self.not_blocking),
             unmeasured=outcomes["unmeasured"],
-            trials=self.counts["trials"],
-            replays=self.counts["replayed"],
-            live=self.counts["live"],
-            retries=self.counts["retries"],
-            input_tokens=self.counts["input_tokens"],
-            output_tokens=self.counts["output_tokens"],
+            trials=usage.counts["trials"],
+            replays=usage.counts["replayed"],
+            live=usage.counts["live"],
+            retries=usage.counts["retries"],
+            input_tokens=usage.counts["input_tokens"],
+            output_tokens=usage.counts["output_tokens"],
             cost_usd=cost_usd,
             spent_usd=None
-            if cost_usd is None and self.counts["live"]
-            else math.fsum(self.spent_usd),
+            if cost_usd is None and usage.counts["live"]
+            else math.fsum(usage.spent_usd),
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
             side=first.get("side"),
@@ -573,8 +578,10 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
     """The judges' model calls, by field of `SuiteSummary`."""
-    counts = sum((judge.counts for judge in judges), Counter[str]())
-    latency_s = _total(chain.from_iterable(judge.latencies_s for judge in judges))
+    usage = _Usage()
+    for judge in judges:
+        usage.join(judge.usage)
+    counts, latency_s = usage.counts, _total(usage.latencies_s)
     judgements = counts["judgements"]
     return {
         "judge_calls": counts["calls"],
@@ -582,8 +589,8 @@ def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
         "judge_retries": counts["retries"],
         "judge_input_tokens": counts["input_tokens"],
         "judge_output_tokens": counts["output_tokens"],
-        "judge_cost_usd": _total(chain.from_iterable(judge.costs_usd for judge in judges)),
-        "judge_spent_usd": _total(chain.from_iterable(judge.spent_usd for judge in judges)),
+        "judge_cost_usd": _total(usage.costs_usd),
+        "judge_spent_usd": _total(usage.spent_usd),
         "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
     }
 

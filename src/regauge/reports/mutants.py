@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from regauge.markdown import escape_markdown, fold_lines, table_lines
@@ -19,21 +19,50 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
     from regauge.reports._console import Tone
 
-CLASS_WORDS: dict[MutantClass, str] = {
-    "killed": "guarded",
-    "survived": "survived",
-    "no-effect": "no effect",
-    "harmful": "harmful",
-    "undecided": "undecided",
-    "equivalent": "equivalent",
-}
-CLASS_TONES: dict[MutantClass, Tone] = {
-    "killed": "good",
-    "survived": "bad",
-    "no-effect": "warn",
-    "harmful": "bad",
-    "undecided": "quiet",
-    "equivalent": "quiet",
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClassWords:
+    """The presentation of a class of mutants.
+
+    Attributes:
+        word: The word for it.
+        tone: The tone of its lines.
+        meaning: The cause and what is missing; empty if there is nothing to do.
+        unguarded: The reason why no case guards an instruction; empty for other classes.
+        obeyed: What the model does with an order in the input; empty for other classes.
+    """
+
+    word: str
+    tone: Tone
+    meaning: str = ""
+    unguarded: str = ""
+    obeyed: str = ""
+
+
+CLASSES: dict[MutantClass, _ClassWords] = {
+    "killed": _ClassWords(word="guarded", tone="good", obeyed="the model obeys, and a check fails"),
+    "survived": _ClassWords(
+        word="survived",
+        tone="bad",
+        meaning="outputs changed and no check failed: a judge or an expectation is missing",
+        unguarded="outputs change without it, and no check fails",
+        obeyed="outputs change, and no check fails",
+    ),
+    "no-effect": _ClassWords(
+        word="no effect",
+        tone="warn",
+        meaning="no output changed: a case is missing, or the text does nothing",
+        unguarded="no output changes without it",
+        obeyed="outputs stay as they are",
+    ),
+    "harmful": _ClassWords(
+        word="harmful",
+        tone="bad",
+        meaning="without the text, cases get better",
+        unguarded="cases get better without it",
+    ),
+    "undecided": _ClassWords(word="undecided", tone="quiet", meaning="not enough trials"),
+    "equivalent": _ClassWords(word="equivalent", tone="quiet"),
 }
 # The class of a line is the first of these among its mutants.
 WORST_FIRST: tuple[MutantClass, ...] = (
@@ -44,17 +73,6 @@ WORST_FIRST: tuple[MutantClass, ...] = (
     "killed",
     "equivalent",
 )
-CLASS_MEANINGS: dict[MutantClass, str] = {
-    "survived": "outputs changed and no check failed: a judge or an expectation is missing",
-    "no-effect": "no output changed: a case is missing, or the text does nothing",
-    "harmful": "without the text, cases get better",
-    "undecided": "not enough trials",
-}
-OBEYED: dict[MutantClass, str] = {
-    "killed": "the model obeys, and a check fails",
-    "survived": "outputs change, and no check fails",
-    "no-effect": "outputs stay as they are",
-}
 NOT_MEASURED = "not measured"
 # With class and place, a row fits into a line of a wide terminal.
 _CASES_SHOWN = 2
@@ -89,19 +107,19 @@ def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[StyledLin
         yield from _marked_lines(scored, prompt.source.split("\n"))
         yield StyledLine("")
     yield from map(StyledLine, score_lines(report))
-    for kind, meaning in CLASS_MEANINGS.items():
-        rows = [row for row in scored if row.kind == kind and row.measured]
+    for kind, words in CLASSES.items():
+        rows = [row for row in scored if row.kind == kind and row.measured and words.meaning]
         if rows:
-            words = f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}"
-            yield StyledLine(words, CLASS_TONES[kind])
+            text = f"{words.word}: {plural(len(rows), 'mutant')}; {words.meaning}"
+            yield StyledLine(text, words.tone)
         for row in rows:
             note = f"  ({row.reason})" if row.reason else _example(row)
             yield StyledLine(f"  {row.id}  line {row.line}  {_cut(row.text)}{note}")
     yield from (StyledLine(line, "warn") for line in missing_lines(report))
     for row in report.mutants:
         if row.operator == UNSCORED:
-            words = OBEYED.get(row.kind, row.kind)
-            yield StyledLine(f"order in the input, line {row.line}: {words}")
+            obeyed = CLASSES[row.kind].obeyed or row.kind
+            yield StyledLine(f"order in the input, line {row.line}: {obeyed}")
     yield StyledLine(f"{plural(report.calls, 'trial')}; {_next(report)}")
 
 
@@ -110,7 +128,7 @@ def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[
     by_line: dict[int, list[MutantRow]] = {}
     for row in rows:
         by_line.setdefault(row.line, []).append(row)
-    width = max(map(len, [*CLASS_WORDS.values(), *map(class_words, rows)]))
+    width = max(map(len, [*(words.word for words in CLASSES.values()), *map(class_words, rows)]))
     for number in range(min(by_line), max(by_line) + 1):
         text = source[number - 1] if number <= len(source) else ""
         if number not in by_line:
@@ -121,12 +139,12 @@ def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[
         count_note = f" ({count} mutants)" if count > 1 else ""
         mark = f"{class_words(worst):{width}}  {number:4}  "
         cases = f"   [{first_of(worst.cases, _CASES_SHOWN)}]" if worst.cases else ""
-        yield StyledLine(f"{mark}{text}{count_note}{cases}", CLASS_TONES[worst.kind])
+        yield StyledLine(f"{mark}{text}{count_note}{cases}", CLASSES[worst.kind].tone)
 
 
 def class_words(row: MutantRow) -> str:
     """The words for a mutant's class; `not measured` without trials."""
-    return CLASS_WORDS[row.kind] if row.measured else NOT_MEASURED
+    return CLASSES[row.kind].word if row.measured else NOT_MEASURED
 
 
 def missing_lines(report: MutationReport) -> Iterator[str]:
@@ -218,7 +236,7 @@ def _table(rows: Iterable[MutantRow]) -> Iterator[str]:
     heads = ("class", "line", "operator", "text", "cases", "judges or reason")
     cells = (
         (
-            CLASS_WORDS[row.kind],
+            CLASSES[row.kind].word,
             str(row.line),
             row.operator,
             _cut(row.text),
@@ -293,11 +311,6 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
 
 
 _KINDS = ("unguarded", "deleted", "edited", "added", "guarded")
-_NOT_GUARDED: dict[MutantClass, str] = {
-    "survived": "outputs change without it, and no check fails",
-    "no-effect": "no output changes without it",
-    "harmful": "cases get better without it",
-}
 
 
 def _is_guarded(change: GuardChange) -> bool:
@@ -341,7 +354,7 @@ def _lost_words(change: GuardChange) -> str:
     only = "the only one" if len(change.causes) == 1 else "the only ones"
     if change.after is None:
         return f"{causes}, {only} known to guard it; not measured again: {change.reason}"
-    return f"{causes}, {only} to guard it: {_NOT_GUARDED.get(change.after, change.after)}"
+    return f"{causes}, {only} to guard it: {CLASSES[change.after].unguarded or change.after}"
 
 
 def _after_words(change: GuardChange) -> str:
@@ -349,7 +362,7 @@ def _after_words(change: GuardChange) -> str:
         return f"not measured: {change.reason}"
     if change.after == "killed":
         return f"guarded by {_names(change.cases)}"
-    return f"not guarded: {_NOT_GUARDED.get(change.after, change.after)}"
+    return f"not guarded: {CLASSES[change.after].unguarded or change.after}"
 
 
 def _names(cases: Sequence[str]) -> str:
