@@ -124,5 +124,6 @@ def error_from(document: Mapping[str, Any]) -> ProviderError:
     """Read the error of `error_to_json`."""
     if "quotas" not in document:
         return ProviderError(**document)
-    quotas = tuple(Quota(**quota) for quota in document["quotas"])
-    return AttemptError(**{**document, "quotas": quotas})
+    fields: dict[str, Any] = {**document}
+    fields["quotas"] = tuple(Quota(**quota) for quota in fields["quotas"])
+    return AttemptError(**fields)

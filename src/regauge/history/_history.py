@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
-from regauge.history._store import RunEntry, StorePlace
+from regauge.history._place import FilePlace, find_store
+from regauge.history._store import RunEntry
 from regauge.reports import (
     SCHEMA_VERSION,
     MeasuredSuite,
@@ -156,7 +157,7 @@ class History:
     def __init__(self, project: Project, environ: Mapping[str, str]) -> None:
         self._project = project
         self._store: Store | None = None
-        self.place = StorePlace.from_settings(project, environ)
+        self.place = find_store(project, environ)
         self.caught_up = SyncReport()
 
     @classmethod
@@ -175,8 +176,7 @@ class History:
     @property
     def empty(self) -> bool:
         """Return whether the history is empty for certain, without opening a database."""
-        file = self.place.file
-        if file is None or file.exists():
+        if not isinstance(self.place, FilePlace) or self.place.file.exists():
             return False
         return not (self.place.is_project_file and list_runs(self._project))
 
@@ -299,7 +299,7 @@ def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) ->
         A warning if the store could not be written; None on success. The run itself is safe.
     """
     try:
-        if not StorePlace.from_settings(project, environ).is_project_file:
+        if not find_store(project, environ).is_project_file:
             History(project, environ).add(run)
     except RegaugeError as error:
         return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"
