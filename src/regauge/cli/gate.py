@@ -42,6 +42,7 @@ from regauge.mutate import estimate_guards
 from regauge.project import Project
 from regauge.pytest_gate import GateRequest, request_key, suggestion_lines
 from regauge.reports import (
+    decide_again,
     decision_lines,
     decision_markdown,
     find_run,
@@ -54,7 +55,6 @@ from regauge.reports import (
     recorded_lines,
     write_job_summary,
 )
-from regauge.reports.decisions import decide_again
 from regauge.wording import plural
 from regauge.workflow_commands import in_github_actions, print_command
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         stored_lines as stored_lines,
         suite_lines as suite_lines,
     )
+    from regauge.reports._decide_again import decide_again as decide_again
     from regauge.reports._documents import (
         SCHEMA_VERSION as SCHEMA_VERSION,
         CaseDocument as CaseDocument,
