@@ -329,8 +329,9 @@ class _SuiteCount:
         Args:
             compares_models: Whether models are compared by case, which needs counts per case.
         """
-        self.settled_outcomes += self._outcomes()
-        self.settled_nodes += self._counts_of_nodes()
+        outcomes, nodes = self._count_nodes()
+        self.settled_outcomes += outcomes
+        self.settled_nodes += nodes
         if compares_models:
             self.case_counts = self.counts_of_cases()
         self.nodes, self.tracked = {}, set()
@@ -350,25 +351,35 @@ class _SuiteCount:
             else:
                 self.judges[name] = judge
 
-    def _outcomes(self) -> Counter[str]:
-        """The number of cases by outcome; `tracked` counts failed tracked ones."""
+    def _count_nodes(self) -> tuple[Counter[str], Counter[tuple[int, int]]]:
+        """The number of cases by outcome, and by passed and measured trials.
+
+        `tracked` counts failed tracked cases.
+        """
         outcomes = Counter(node.outcome for node in self.nodes.values())
         outcomes["tracked"] = sum(self.nodes[node].outcome == "failed" for node in self.tracked)
-        return outcomes
+        measured = (node for node in self.nodes.values() if node.measured)
+        return outcomes, Counter((node.passed, node.measured) for node in measured)
 
     def summary(self) -> SuiteSummary:
         first, usage = self.first, self.usage
-        outcomes = self.settled_outcomes + self._outcomes()
+        outcomes, nodes = self._count_nodes()
+        outcomes += self.settled_outcomes
         tracked_failed = outcomes.pop("tracked", 0)
         latencies = sorted(usage.latencies_s)
         cost_usd = _total(usage.costs_usd)
         # Advisory checks, which differ by case, come last by name.
         order = {name: name if name.startswith(f"{_CHECKS}: ") else "" for name in self.judges}
         judges = [self.judges[name] for name in sorted(order, key=order.__getitem__)]
+        of_judges = _Usage()
+        for judge in judges:
+            of_judges.join(judge.usage)
+        judge_counts, judge_latency_s = of_judges.counts, _total(of_judges.latencies_s)
+        judgements = judge_counts["judgements"]
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
         if first.get("side") is None:
-            counts = self.settled_nodes + self._counts_of_nodes()
+            counts = self.settled_nodes + nodes
         several = all(trials > 1 for _, trials in counts)
         return SuiteSummary(
             prompt=first["prompt"],
@@ -399,12 +410,16 @@ class _SuiteCount:
             side=first.get("side"),
             all_of_k=all_of_k(counts) if several else [],
             one_of_k=one_of_k(counts) if several else [],
-            **_of_judges(judges),
-        )
-
-    def _counts_of_nodes(self) -> Counter[tuple[int, int]]:
-        return Counter(
-            (node.passed, node.measured) for node in self.nodes.values() if node.measured
+            judge_calls=judge_counts["calls"],
+            judge_live=judge_counts["live_calls"],
+            judge_retries=judge_counts["retries"],
+            judge_input_tokens=judge_counts["input_tokens"],
+            judge_output_tokens=judge_counts["output_tokens"],
+            judge_cost_usd=_total(of_judges.costs_usd),
+            judge_spent_usd=_total(of_judges.spent_usd),
+            judge_latency_s=None
+            if judge_latency_s is None or not judgements
+            else judge_latency_s / judgements,
         )
 
 
@@ -529,23 +544,21 @@ class RunTally:
             groups.setdefault(key, []).append(suite)
         for group in groups.values():
             group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
-        return [summary for group in groups.values() for summary in _summaries(group)]
+        summaries: list[SuiteSummary] = []
+        for group in groups.values():
+            of_group = [suite.summary() for suite in group]
+            if len(group) > 1:
+                comparisons = compare_models([suite.counts_of_cases() for suite in group])
+                of_group = [
+                    summary.model_copy(update={"comparison": comparison})
+                    for summary, comparison in zip(of_group, comparisons, strict=True)
+                ]
+            summaries += of_group
+        return summaries
 
     def causes(self) -> list[CauseGroup]:
         """The reasons for unmeasured trials, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
-
-
-def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
-    """The summaries of suites with the same cases, each compared with the first."""
-    summaries = [suite.summary() for suite in group]
-    if len(group) == 1:
-        return summaries
-    comparisons = compare_models([suite.counts_of_cases() for suite in group])
-    return [
-        summary.model_copy(update={"comparison": comparison})
-        for summary, comparison in zip(summaries, comparisons, strict=True)
-    ]
 
 
 def eval_of(node: str) -> str:
@@ -574,25 +587,6 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 "cost_usd": 0.0,
                 "spent_usd": 0.0,
             }
-
-
-def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
-    """The judges' model calls, by field of `SuiteSummary`."""
-    usage = _Usage()
-    for judge in judges:
-        usage.join(judge.usage)
-    counts, latency_s = usage.counts, _total(usage.latencies_s)
-    judgements = counts["judgements"]
-    return {
-        "judge_calls": counts["calls"],
-        "judge_live": counts["live_calls"],
-        "judge_retries": counts["retries"],
-        "judge_input_tokens": counts["input_tokens"],
-        "judge_output_tokens": counts["output_tokens"],
-        "judge_cost_usd": _total(usage.costs_usd),
-        "judge_spent_usd": _total(usage.spent_usd),
-        "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
-    }
 
 
 def _left_to_gate(row: Mapping[str, Any]) -> bool:
