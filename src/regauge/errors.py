@@ -98,6 +98,13 @@ class RegaugeError(Exception):
         text = str(self)
         return text.partition(_FIX)[2] if text.count(_FIX) == 1 else ""
 
+    def reworded(self, text: str) -> Self:
+        """The same error with another text."""
+        # A copy would be constructed again, for which some classes need more than a text.
+        error = type(self).__new__(type(self), text)
+        vars(error).update(vars(self))
+        return error
+
 
 class UsageError(RegaugeError):
     """An invalid command, option or argument."""

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -74,7 +74,7 @@ class PytestEnd:
         omissions: Evals and cases that the run omits without a selection of the user.
         selection: The user's selection, such as `-k disk` and node ids.
         finished_items: The planned items that ran.
-        parts: The cases of each eval in this shard, in the form of `ShardSuite`.
+        parts: The part of each eval in this shard.
         worker: Whether this process is a worker of xdist.
         print_line: Called with each line for the terminal.
     """
@@ -90,7 +90,7 @@ class PytestEnd:
     omissions: Sequence[Diagnostic]
     selection: Sequence[str]
     finished_items: FinishedItems
-    parts: Sequence[dict[str, Any]]
+    parts: Sequence[ShardSuite]
     worker: bool
     print_line: Callable[[str], None]
     _record: RunRecord | None = field(default=None, init=False)
@@ -202,7 +202,7 @@ class PytestEnd:
             exit_status=int(session.exitstatus),
             job=job_state(os.environ),
             selection=[*self.selection],
-            suites=[ShardSuite.model_validate(part) for part in self._end.parts],
+            suites=self._end.parts,
             lines=count_lines(self.writer.directory),
         )
 
@@ -251,7 +251,7 @@ class PytestEnd:
             {str(self.project.relative(path)): count for path, count in files.items()}
             for files in (published.changed_lines, published.stored_counts)
         )
-        return end.with_files(written_lines=lines, uncommitted=counts if replays else {})
+        return end.merge(RunEnd(written_lines=lines, uncommitted=counts if replays else {}))
 
     def _describe_unmeasured(self, *, all_had_turns: bool) -> Iterator[str]:
         """The cases that should be measured and are not, each with its fix."""

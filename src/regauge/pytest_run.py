@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import RefinementSearch
+    from regauge.reports import ShardSuite
     from regauge.runner import Eval, IndependentTrials, RunProgress
 
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
@@ -161,7 +162,7 @@ class PytestRun:
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
         self._case_properties: list[tuple[str, object]] = []
-        self._parts: list[dict[str, Any]] = []
+        self._parts: list[ShardSuite] = []
         self._gate = self._new_gate() if gates else None
         self._binders: dict[int, Callable[[EvalSession], Eval]] = {}
         suggests = config.getoption("--suggest") and not config.option.collectonly

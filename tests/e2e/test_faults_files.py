@@ -566,7 +566,7 @@ _NO_DESCRIPTOR = """
 import asyncio, os, resource, sys
 from pathlib import Path
 from regauge.errors import RegaugeError
-from regauge.history import StorePlace
+from regauge.history import find_store
 from regauge.history._store import Store
 from regauge.project import EndpointSettings, Project
 from regauge.prompts import Message
@@ -592,7 +592,7 @@ async def connect():
         finally: await provider.aclose()
 
 def history():
-    place = StorePlace.from_settings(Project.find(Path.cwd()), {})
+    place = find_store(Project.find(Path.cwd()), {})
     Store(place)
     take_all()
     Store(place)

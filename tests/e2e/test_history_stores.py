@@ -16,10 +16,11 @@ from inline_snapshot import snapshot
 
 from regauge.cli import group
 from regauge.errors import StoreError
-from regauge.history import MeasuredSuite, RunEntry, StorePlace
+from regauge.history import RunEntry, StorePlace, find_store
 from regauge.history._history import History
 from regauge.history._store import STEPS, Store
 from regauge.project import Project
+from regauge.reports import MeasuredSuite
 from tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def regauge(project: EvalProject, monkeypatch: pytest.MonkeyPatch) -> Callable[.
 
 @pytest.fixture
 def place(url: str, tmp_path: Path) -> StorePlace:
-    return StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": url})
+    return find_store(Project(root=tmp_path), {"REGAUGE_STORE": url})
 
 
 def _suite(run: str, **more: Any) -> MeasuredSuite:
@@ -199,7 +200,7 @@ def test_writers_at_once_take_every_run_in_once(project: EvalProject, url: str, 
     said = _sync_at_once([project.root, other], url)
     taken = [int(line.split()[1]) for line in said if line.startswith("took ")]
     assert sum(taken) == 12
-    place = StorePlace.from_settings(Project(root=project.root), {"REGAUGE_STORE": url})
+    place = find_store(Project(root=project.root), {"REGAUGE_STORE": url})
     store = Store(place)
     assert len(store.ids()) == 12
     assert {len(list(store.rows(run))) for run in store.ids()} == {5}
@@ -292,7 +293,7 @@ def test_what_a_server_refuses_is_said_with_what_to_do(
     if not guests:
         postgres.run("CREATE ROLE guest LOGIN PASSWORD 'guest'", database=name)
     url = edit(postgres.url(name))
-    place = StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": url})
+    place = find_store(Project(root=tmp_path), {"REGAUGE_STORE": url})
     with pytest.raises(StoreError) as refused:
         Store(place)
     assert problem in str(refused.value)
@@ -303,7 +304,7 @@ def test_what_a_server_refuses_is_said_with_what_to_do(
 
 def test_tables_that_are_gone_are_named(postgres: PostgresServer, tmp_path: Path):
     name = postgres.make_database()
-    place = StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": postgres.url(name)})
+    place = find_store(Project(root=tmp_path), {"REGAUGE_STORE": postgres.url(name)})
     store = Store(place)
     postgres.run("DROP TABLE regauge_trials", database=name)
     with pytest.raises(StoreError, match='relation "regauge_trials" does not exist') as refused:
@@ -318,9 +319,7 @@ def test_without_the_driver_the_command_that_installs_it_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    place = StorePlace.from_settings(
-        Project(root=tmp_path), {"REGAUGE_STORE": "postgres://me@db/evals"}
-    )
+    place = find_store(Project(root=tmp_path), {"REGAUGE_STORE": "postgres://me@db/evals"})
     with pytest.raises(StoreError) as refused:
         Store(place)
     assert str(refused.value) == snapshot("""\

@@ -82,7 +82,7 @@ class ProposalBranch:
             with GitHub(access, on_wait=print_line) as github:
                 existing = github.pull_request_from(branch.name, base)
         except GitHubError as error:
-            raise GitHubError(f"--pr: {error}", kind=error.kind, status=error.status) from error
+            raise error.reworded(f"--pr: {error}") from error
         if existing is not None:
             print_line(f"pull request {existing.number} is open: {existing.url}")
         return branch
@@ -119,7 +119,7 @@ def _access_to_github(path: Path) -> GitHubAccess:
     try:
         return GitHubAccess.from_environ(os.environ, repo=repo)
     except UsageError as error:
-        raise UsageError(f"--pr: {error}; or use --branch, which makes no requests") from error
+        raise error.reworded(f"--pr: {error}; or use --branch, which makes no requests") from error
 
 
 def _check_work(path: Path, base: str) -> None:
@@ -140,7 +140,7 @@ def _check_work(path: Path, base: str) -> None:
     try:
         tip = remote_tip(path, base)
     except GitError as error:
-        raise GitError(f"--pr: the remote 'origin' cannot be reached: {error}") from error
+        raise error.reworded(f"--pr: the remote 'origin' cannot be reached: {error}") from error
     if not tip:
         message = f"--pr: there is no branch {base!r} at the remote to open a pull request into"
         raise UsageError(message, fix=f"git push origin {base}")
@@ -260,8 +260,6 @@ class Delivery:
         except (GitError, UsageError, GitHubError) as error:
             command = f"regauge refine apply {run.id} --pr"
             words = f"{error}\n  the proposal is on the branch {branch.name} here; again: {command}"
-            if isinstance(error, GitHubError):
-                raise GitHubError(words, kind=error.kind, status=error.status) from error
-            raise type(error)(words) from error
+            raise error.reworded(words) from error
         run.note(pull_request=url)
         return {**done, "pull_request": url}

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from regauge.errors import RegaugeError
-from regauge.reports import money
-from regauge.wording import plural, printable
+from regauge.model_id import is_simulated
+from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from regauge.history import SyncReport, TrendLine, TrendPoint
-    from regauge.project import Project
+    from regauge.reports import StyledLine
 
 
 def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = False) -> None:
@@ -31,6 +29,21 @@ def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = Fal
     if (style or bold) and not os.environ.get("NO_COLOR"):
         text = click.style(text, fg=style or None, bold=bold or None)
     click.echo(text, err=err)
+
+
+_TONES: Mapping[str, str] = {
+    "plain": "",
+    "quiet": "",
+    "good": "green",
+    "bad": "red",
+    "warn": "yellow",
+}
+
+
+def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
+    """Print lines of a report, in the colours of their tones."""
+    for line in lines:
+        echo(line.text, style=_TONES[line.tone], err=err)
 
 
 def echo_json(document: object) -> None:
@@ -124,50 +137,6 @@ def _on_terminal() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_BAR_WIDTH = 24
-
-
-def sparkline(rates: Sequence[float | None]) -> str:
-    """Rates from 0 to 1 as blocks; a dot for None.
-
-    >>> sparkline([0.0, 0.5, None, 1.0])
-    '▁▅·█'
-    """
-    top = len(_BLOCKS) - 1
-    return "".join("·" if rate is None else _BLOCKS[round(rate * top + 0.001)] for rate in rates)
-
-
-def interval_bar(point: TrendPoint) -> str:
-    """A bar from 0 to 100 % with the rate and its interval."""
-    last = _BAR_WIDTH - 1
-    cells = [" "] * _BAR_WIDTH
-    low, high = round(point.interval.low * last), round(point.interval.high * last)
-    if point.rate is not None:
-        cells[low : high + 1] = "─" * (high - low + 1)
-        cells[round(point.rate * last)] = "●"
-    return f"│{''.join(cells)}│"
-
-
-def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
-    """Trend lines of evals from the run history; empty if it cannot be read."""
-    from regauge.history import History, trend_lines
-
-    try:
-        history = History.open(project, os.environ)
-        return [line for name in names for line in trend_lines(history.suites(name))]
-    except RegaugeError as error:
-        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
-        return []
-
-
-def rate_text(point: TrendPoint) -> str:
-    """A pass rate with counts."""
-    if point.rate is None:
-        return "unmeasured"
-    return f"{100 * point.rate:.1f} % ({point.suite.passed}/{point.suite.measured})"
-
-
 _DIFF_STYLES = {"+++": "", "---": "", "@@ ": "cyan", "+": "green", "-": "red"}
 
 
@@ -182,51 +151,4 @@ def echo_diff(lines: Sequence[str], old: str, new: str) -> None:
 
 def model_text(model: str) -> str:
     """A model's name, marked if it is simulated."""
-    return f"{model} (simulated)" if model.startswith("sim:") else model
-
-
-def sync_text(report: SyncReport, place: str) -> str:
-    """The number of runs added to the history, as a sentence."""
-    if not report.added_runs:
-        return f"every run of this machine is in {place} already"
-    return f"took {plural(len(report.added_runs), 'run')} into {place}"
-
-
-def point_document(point: TrendPoint) -> Mapping[str, object]:
-    """A point of a trend as JSON."""
-    suite = point.suite
-    return {
-        "version": suite.version,
-        "digest": suite.prompt_digest,
-        "run": suite.run,
-        "started_at": suite.started_at,
-        "commit": suite.commit,
-        "dirty": suite.dirty,
-        "runs": point.runs,
-        "cases": suite.cases,
-        "measured": suite.measured,
-        "passed": suite.passed,
-        "trials": suite.trials,
-        "pass_rate": point.rate,
-        "low": point.interval.low if suite.measured else None,
-        "high": point.interval.high if suite.measured else None,
-        "cost_per_completion_usd": point.cost_per_completion_usd,
-        "latency_p50_s": suite.latency_p50_s,
-        "changed": list(point.changed),
-    }
-
-
-def cost_text(point: TrendPoint) -> str:
-    """The cost per completion; `?` if the price is unknown."""
-    return money(point.cost_per_completion_usd)
-
-
-def line_document(line: TrendLine) -> Mapping[str, object]:
-    """A trend line as JSON."""
-    return {
-        "dataset": line.dataset,
-        "model": line.model,
-        "simulated": line.model.startswith("sim:"),
-        "runs": line.runs,
-        "points": [point_document(point) for point in line.points],
-    }
+    return f"{model} (simulated)" if is_simulated(model) else model

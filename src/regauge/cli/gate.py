@@ -25,7 +25,7 @@ from regauge.cli._options import (
     run_options,
     write_and_report,
 )
-from regauge.cli._terminal import Meter, echo
+from regauge.cli._terminal import Meter, echo, echo_lines
 from regauge.errors import RegaugeError, UnmeasuredError, UsageError
 from regauge.gate import (
     Bill,
@@ -43,6 +43,7 @@ from regauge.project import Project
 from regauge.pytest_gate import GateRequest, request_key
 from regauge.pytest_suggest import suggestion_lines
 from regauge.reports import (
+    decide_again,
     decision_lines,
     decision_markdown,
     find_run,
@@ -55,7 +56,6 @@ from regauge.reports import (
     recorded_lines,
     write_job_summary,
 )
-from regauge.reports.decisions import decide_again
 from regauge.wording import plural
 from regauge.workflow_commands import in_github_actions, print_command
 
@@ -83,7 +83,6 @@ Examples:
   regauge gate --from latest --on-broken block    decide again, with other settings, for free
   regauge gate main --from latest --record missing    decide from merged shards
 """
-_STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 BlockOrWarn = Literal["block", "warn"]
 
 
@@ -102,8 +101,7 @@ def _write(
     else:
         recorded = recorded_lines(project, line_counts)
         suggested = suggestion_lines(record.suggestions) if record.suggestions else []
-        for line in [*decision_lines(document), *recorded, *suggested]:
-            echo(line.text, style=_STYLES[line.tone], err=file == STDOUT)
+        echo_lines([*decision_lines(document), *recorded, *suggested], err=file == STDOUT)
     if annotations or in_github_actions(os.environ):
         # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout

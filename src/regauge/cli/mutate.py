@@ -25,7 +25,7 @@ from regauge.cli._options import (
     write_and_report,
     write_output,
 )
-from regauge.cli._terminal import Meter, echo, short_path
+from regauge.cli._terminal import Meter, echo, echo_lines, short_path
 from regauge.errors import DatasetError, UnmeasuredError, UsageError
 from regauge.maintenance.collection import (
     is_partial,
@@ -91,7 +91,6 @@ _SUFFIXES = {".html", ".md", ".json"}
 _BADGE = ".badge.json"
 _PROPOSERS = ("model", "rules")
 _SHOWN_CHARS = 240
-_STYLES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yellow"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,8 +348,7 @@ def _show(
     if options.as_json:
         click.echo(document)
     elif output != STDOUT:
-        for text, tone in mutation_lines(report, subject.prompt):
-            echo(text, style=_STYLES[tone])
+        echo_lines(mutation_lines(report, subject.prompt))
 
 
 def _print_estimate(run: MutationRun, *, as_json: bool) -> None:

@@ -22,21 +22,16 @@ from regauge.cli._options import (
     model_option,
     parse_inputs,
 )
-from regauge.cli._terminal import (
-    cost_text,
-    echo,
-    echo_diff,
-    echo_json,
+from regauge.cli._targets import find_target
+from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_path
+from regauge.cli._trends import (
     interval_bar,
     line_document,
     measured_lines,
-    model_text,
     point_document,
     rate_text,
-    short_path,
     sparkline,
 )
-from regauge.cli.targets import find_target
 from regauge.errors import PromptError, UsageError
 from regauge.history import History, trend_lines
 from regauge.project import Project
@@ -54,13 +49,14 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
+from regauge.reports import money
 from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from regauge.cli.targets import TargetCommands
+    from regauge.cli._targets import TargetCommands
     from regauge.digests import JSON
     from regauge.history import TrendLine, TrendPoint
     from regauge.prompts import Part, Prompt, VersionRecord
@@ -249,20 +245,23 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
     measured = [points[record.digest] for record in records if record.digest in points]
     for record in records[:limit]:
-        released = "" if record.released else "  (not released)"
-        digest = (record.digest or "")[:12]
-        commit = record.commit[:9] or "-"
-        line = f"{record.version!s:<10}{record.date or '-':<12}{digest:<14}{commit:<11}"
-        if measured:
-            point = points.get(record.digest or "")
-            rate, cost = (rate_text(point), cost_text(point)) if point else ("-", "-")
-            line += f"{rate:<20}{cost:<10}"
-        echo(f"{line}{record.text}{released}".rstrip())
+        echo(_version_line(record, points, with_rates=bool(measured)))
     models = sorted({point.suite.model for point in measured})
     if models:
         click.echo(f"pass rates are those of {', '.join(map(model_text, models))}", err=True)
     if state != "released":
         echo(f"{short_path(path)}: {state}", style="yellow")
+
+
+def _version_line(record: VersionRecord, points: dict[str, TrendPoint], *, with_rates: bool) -> str:
+    digest, commit = record.digest or "", record.commit[:9] or "-"
+    line = f"{record.version!s:<10}{record.date or '-':<12}{digest[:12]:<14}{commit:<11}"
+    if with_rates:
+        point = points.get(digest)
+        rate = rate_text(point) if point else "-"
+        cost = money(point.suite.cost_per_completion_usd) if point else "-"
+        line += f"{rate:<20}{cost:<10}"
+    return f"{line}{record.text}{'' if record.released else '  (not released)'}".rstrip()
 
 
 def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) -> None:
@@ -301,7 +300,8 @@ def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
     runs = plural(line.runs, "run")
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
-    yield f"{name}{on} · {model_text(line.model)} · {runs}  {sparkline([p.rate for p in points])}"
+    rates = sparkline([point.suite.rate for point in points])
+    yield f"{name}{on} · {model_text(line.model)} · {runs}  {rates}"
     header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "cost")
     rows = [(*header, "runs", ""), *(_row(point) for point in points)]
     yield from table_lines(rows)
@@ -317,7 +317,7 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
         rate_text(point),
         interval_bar(point),
         f"{low:.0f} to {high:.0f}" if suite.measured else "-",
-        cost_text(point),
+        money(suite.cost_per_completion_usd),
         str(point.runs),
         f"other {' and '.join(point.changed)}" if point.changed else "",
     )
@@ -330,7 +330,7 @@ def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
         for line in reversed(measured_lines(Project.find(), [name]))
         if model in {None, line.model}
         for point in line.points
-        if point.rate is not None
+        if point.suite.rate is not None
     }
 
 

@@ -98,10 +98,9 @@ def read_feedback(
             remarks, bots = github.remarks(pull)
     except UsageError as error:
         text = f"--feedback-pr: {error}; or write the comments to a file: --feedback FILE"
-        raise UsageError(text) from error
+        raise error.reworded(text) from error
     except GitHubError as error:
-        text = f"--feedback-pr: {error}"
-        raise GitHubError(text, kind=error.kind, status=error.status) from error
+        raise error.reworded(f"--feedback-pr: {error}") from error
     trusted = project.settings.refine.feedback_from
     remarks_read = feedback_on_pull(remarks, bots, trusted=trusted, prompt=prompt)
     print_line(f"pull request {pull}: {describe_feedback(remarks_read) or 'no comments'}")

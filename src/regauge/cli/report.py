@@ -30,12 +30,11 @@ from regauge.history import History
 from regauge.markdown import escape_markdown
 from regauge.project import Project
 from regauge.reports import (
-    decision_markdown,
     export_run,
     find_run,
     read_record,
     read_rows,
-    run_markdown,
+    record_markdown,
     shown_name,
     write_csv,
     write_parquet,
@@ -149,7 +148,7 @@ def command(
     rows = partial(read_rows, directory)
     match form:
         case "md":
-            write_and_report(_markdown(record, rows()), output)
+            write_and_report(record_markdown(record, rows()), output)
         case "json":
             write_and_report(_json_pieces(record, rows()), output)
         case "csv" if output == STDOUT:
@@ -162,14 +161,6 @@ def command(
             with output_path(output) as path:
                 (write_csv if form == "csv" else write_parquet)(rows, path)
             click.echo(f"wrote {output}", err=True)
-
-
-def _markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
-    """The decision of a run, or its tables without a gate."""
-    if record.decision is None:
-        return run_markdown(record, rows)
-    decision, suggestions = record.decision, record.suggestions
-    return decision_markdown(decision, suites=record.suites, suggestions=suggestions)
 
 
 def _json_pieces(record: RunRecord, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -286,7 +277,7 @@ def _body(found_run: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> 
         footer = " · ".join(_origin(None, event))
         return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
     directory, record = found_run
-    text = _markdown(record, read_rows(directory))
+    text = record_markdown(record, read_rows(directory))
     alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
     return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
 

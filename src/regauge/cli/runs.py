@@ -24,7 +24,7 @@ from regauge.cli._options import (
     prompt_option,
     write_and_report,
 )
-from regauge.cli._terminal import echo, echo_json, model_text, sync_text
+from regauge.cli._terminal import echo, echo_json, echo_lines, model_text
 from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history import History, RunOutline, compare_runs
 from regauge.project import Project
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_TONES = {"plain": "", "quiet": "", "good": "green", "bad": "red"}
 _LIST_EPILOG = """\
 \b
 Examples:
@@ -144,15 +143,17 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
         }
         click.echo(json.dumps(document, ensure_ascii=False, indent=1))
         click.get_current_context().exit(merged.exit_code)
-    for line in [
-        *suite_lines(record.suites),
-        *judge_lines(record.suites),
-        *failed_case_lines(merged.failed_cases, record.suites),
-        *not_blocking_lines(merged.tally.not_blocking()),
-        *(cause_lines(merged.tally.causes()) if record.merged and not record.merged.base else ()),
-        *recorded_lines(project, merged.written_lines),
-    ]:
-        echo(line.text, style=_TONES[line.tone])
+    is_gate = record.merged is not None and bool(record.merged.base)
+    echo_lines(
+        [
+            *suite_lines(record.suites),
+            *judge_lines(record.suites),
+            *failed_case_lines(merged.failed_cases, record.suites),
+            *not_blocking_lines(merged.tally.not_blocking()),
+            *(() if is_gate else cause_lines(merged.tally.causes())),
+            *recorded_lines(project, merged.written_lines),
+        ]
+    )
     for text in merged.unmeasured:
         echo(f"unmeasured: {text}", style="red")
     for text in merged.notes:
@@ -173,7 +174,9 @@ def _list_stored(project: Project, *, limit: int, sync: bool) -> tuple[list[RunR
     if sync:
         if not history.place.is_project_file:
             report = history.sync()
-        click.echo(sync_text(report, history.place.display), err=True)
+        place, count = history.place.display, len(report.added_runs)
+        done = f"took {plural(count, 'run')} into {place}"
+        click.echo(done if count else f"every run of this machine is in {place} already", err=True)
     for run, problem in report.unreadable:
         click.echo(printable(f"{run}  unreadable: {project.shorten(problem)}"), err=True)
     records: list[RunRecord] = []

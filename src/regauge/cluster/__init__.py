@@ -2,8 +2,8 @@
 
 `_driver.py` sends calls and receives completions, with the retries and prices of `providers`.
 `_limits.py` is the pace of all drivers, kept by the scheduler. `_calls.py` converts calls and
-results to JSON. `_worker.py` is the function that workers import; it makes one attempt. The package
-loads its modules late, as the scheduler imports it, too.
+results to JSON. `_worker.py` is the function that workers import, `_worker_calls.py` makes its
+attempts. The package loads its modules late, as the scheduler imports it, too.
 """
 
 from typing import TYPE_CHECKING

@@ -114,29 +114,16 @@ def error_to_json(error: ProviderError) -> dict[str, Any]:
     """Convert the error of an attempt, or of an invalid request, to JSON."""
     document: dict[str, Any] = {"message": str(error), "kind": error.kind, "status": error.status}
     if isinstance(error, AttemptError):
-        document |= {
-            "transient": error.transient,
-            "retry_after_s": error.retry_after_s,
-            "param": error.param,
-            "never_sent": error.never_sent,
-            "quotas": [asdict(quota) for quota in error.quotas],
-        }
+        names = ("transient", "retry_after_s", "param", "never_sent")
+        document |= {name: getattr(error, name) for name in names}
+        document["quotas"] = [asdict(quota) for quota in error.quotas]
     return document
 
 
 def error_from(document: Mapping[str, Any]) -> ProviderError:
     """Read the error of `error_to_json`."""
-    message, kind, status = document["message"], document["kind"], document["status"]
-    if "transient" not in document:
-        return ProviderError(message, kind=kind, status=status)
-    error = AttemptError(
-        message,
-        kind=kind,
-        status=status,
-        transient=document["transient"],
-        retry_after_s=document["retry_after_s"],
-        param=document["param"],
-    )
-    error.never_sent = document["never_sent"]
-    error.quotas = tuple(Quota(**quota) for quota in document["quotas"])
-    return error
+    if "quotas" not in document:
+        return ProviderError(**document)
+    fields: dict[str, Any] = {**document}
+    fields["quotas"] = tuple(Quota(**quota) for quota in fields["quotas"])
+    return AttemptError(**fields)

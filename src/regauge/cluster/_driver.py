@@ -436,8 +436,8 @@ class Cluster:
                     f"{self} lost worker {worker.address} during this call", _WORKER_FIX
                 )
             raise AttemptError(
-                f"worker {worker.address} had no result after {timeout_s + _GRACE_S:g} s\n"
-                "  fix: see its log, and restart it",
+                f"worker {worker.address} had no result after {timeout_s + _GRACE_S:g} s",
+                fix="see its log, and restart it",
                 kind="timeout",
                 transient=True,
             )
@@ -473,9 +473,9 @@ class Cluster:
     def _connection_error(
         self, problem: str, fix: str, *, never_sent: bool = False
     ) -> AttemptError:
-        error = AttemptError(f"{problem}\n{_SAME}\n  fix: {fix}", kind="connection", transient=True)
-        error.never_sent = never_sent
-        return error
+        return AttemptError(
+            f"{problem}\n{_SAME}", fix=fix, kind="connection", transient=True, never_sent=never_sent
+        )
 
     def _scheduler_error(self, error: Exception) -> ProviderError:
         if self._client is not None:

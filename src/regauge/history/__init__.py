@@ -24,11 +24,8 @@ if TYPE_CHECKING:
         run_entry as run_entry,
         trend_lines as trend_lines,
     )
-    from regauge.history._store import (
-        MeasuredSuite as MeasuredSuite,
-        RunEntry as RunEntry,
-        StorePlace as StorePlace,
-    )
+    from regauge.history._place import StorePlace as StorePlace, find_store as find_store
+    from regauge.history._store import RunEntry as RunEntry
 else:
     __getattr__ = lazy_getattr(__name__)
 

@@ -12,9 +12,11 @@ from pydantic import ValidationError
 
 from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
-from regauge.history._store import MeasuredSuite, RunEntry, StorePlace
+from regauge.history._place import FilePlace, find_store
+from regauge.history._store import RunEntry
 from regauge.reports import (
     SCHEMA_VERSION,
+    MeasuredSuite,
     RunRecord,
     list_runs,
     read_record,
@@ -155,7 +157,7 @@ class History:
     def __init__(self, project: Project, environ: Mapping[str, str]) -> None:
         self._project = project
         self._store: Store | None = None
-        self.place = StorePlace.from_settings(project, environ)
+        self.place = find_store(project, environ)
         self.caught_up = SyncReport()
 
     @classmethod
@@ -174,8 +176,7 @@ class History:
     @property
     def empty(self) -> bool:
         """Return whether the history is empty for certain, without opening a database."""
-        file = self.place.file
-        if file is None or file.exists():
+        if not isinstance(self.place, FilePlace) or self.place.file.exists():
             return False
         return not (self.place.is_project_file and list_runs(self._project))
 
@@ -298,7 +299,7 @@ def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) ->
         A warning if the store could not be written; None on success. The run itself is safe.
     """
     try:
-        if not StorePlace.from_settings(project, environ).is_project_file:
+        if not find_store(project, environ).is_project_file:
             History(project, environ).add(run)
     except RegaugeError as error:
         return f"this run is NOT in the shared history, only in {project.relative(run)}:\n{error}"
@@ -312,18 +313,14 @@ class TrendPoint:
     Attributes:
         suite: The run's counts.
         runs: The number of runs that measured the version.
-        rate: The share of measured cases that passed, from 0 to 1; None without measured cases.
         interval: The 95 % Wilson interval of the rate.
-        cost_per_completion_usd: None if the price is unknown or there are no completions.
         changed: Differences from the previous point that make the rates incomparable: `cases`,
             `judges`, `trials`.
     """
 
     suite: MeasuredSuite
     runs: int
-    rate: float | None
     interval: Interval
-    cost_per_completion_usd: float | None
     changed: tuple[str, ...]
 
 
@@ -406,14 +403,5 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         and getattr(before, name) != getattr(suite, name)
         and (kind != "judges" or suite.measured)  # the judges of a run are those that judged
     ]
-    cost = suite.cost_usd
-    return TrendPoint(
-        suite=suite,
-        runs=runs,
-        rate=suite.passed / suite.measured if suite.measured else None,
-        interval=wilson(suite.passed, suite.measured),
-        cost_per_completion_usd=cost / suite.completions
-        if cost is not None and suite.completions
-        else None,
-        changed=tuple(changed),
-    )
+    interval = wilson(suite.passed, suite.measured)
+    return TrendPoint(suite=suite, runs=runs, interval=interval, changed=tuple(changed))

@@ -2,67 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
-import re
-import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
-from regauge.on_demand import install_command
-from regauge.project import is_store_url, redact_store_url
+from regauge.errors import StoreError
+from regauge.history._place import explain_errors
+from regauge.reports import MeasuredSuite
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from regauge.project import Project
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSuite:
-    """The measurement of one prompt, dataset and model in one run.
-
-    Attributes:
-        run: The id of the run.
-        started_at: The start of the run, ISO 8601 in UTC.
-        commit: The checked-out commit; None outside a repository.
-        dirty: Whether the work tree differed from the commit.
-        side: The side of the trials, with `--gate`; else None.
-        cases: The number of cases.
-        measured: The number of cases with an outcome.
-        passed: The number of passed cases; in a gate run, by the first trial of each case.
-        trials: The number of trials per case.
-        completions: The number of completions in `cost_usd`.
-        cost_usd: The cost of all completions when they were made; None if a price is unknown.
-        latency_p50_s: The median latency, in seconds.
-        judges_digest: The digest of the blocking judges.
-        cases_digest: The digest of the cases with inputs and expected outputs.
-    """
-
-    run: str
-    started_at: str
-    commit: str | None
-    dirty: bool
-    prompt: str
-    version: str | None
-    prompt_digest: str
-    dataset: str
-    model: str
-    side: str | None
-    cases: int
-    measured: int
-    passed: int
-    trials: int
-    completions: int
-    cost_usd: float | None
-    latency_p50_s: float | None
-    judges_digest: str
-    cases_digest: str
+    from regauge.history._place import StorePlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,136 +34,6 @@ class RunEntry:
     document: str
     suites: Sequence[MeasuredSuite]
     trials: Iterable[Mapping[str, Any]]
-
-
-VARIABLE: Final = "REGAUGE_STORE"
-
-_FILE: Final = "history.sqlite3"
-_SQLITE: Final = "sqlite:///"
-_POSTGRESQL: Final = re.compile(r"[^:]+://")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorePlace:
-    """The location of the store.
-
-    Attributes:
-        url: The URL of a server for libpq, perhaps with a password; empty for a file.
-        display: The location without passwords, for messages.
-        file: The database file; None for a server.
-        is_project_file: Whether it is the project's own file, made from the runs next to it.
-    """
-
-    url: str
-    display: str
-    file: Path | None
-    is_project_file: bool
-
-    @classmethod
-    def from_settings(cls, project: Project, environ: Mapping[str, str]) -> StorePlace:
-        """The store from `REGAUGE_STORE`, `[tool.regauge] store`, or the project's own file.
-
-        Raises:
-            UsageError: The URL is of an unknown database.
-        """
-        url = environ.get(VARIABLE, "").strip() or project.settings.store
-        if not url:
-            file = project.state_dir / _FILE
-            return cls(url="", display=str(project.relative(file)), file=file, is_project_file=True)
-        if not is_store_url(url):
-            message = f"{VARIABLE} is not a store that regauge can use: {redact_store_url(url)!r}"
-            raise UsageError(
-                message, fix="write postgresql://USER@HOST/DATABASE, or sqlite:///FILE"
-            )
-        if url.startswith(_SQLITE):
-            file = project.root / url.removeprefix(_SQLITE)
-            return cls(
-                url="", display=str(project.relative(file)), file=file, is_project_file=False
-            )
-        server = _POSTGRESQL.sub("postgresql://", url, count=1)
-        return cls(url=server, display=redact_store_url(url), file=None, is_project_file=False)
-
-
-_PERMISSION: Final = "give write permission for the file and its directory"
-# Words of a database's messages, and the fix; an empty fix for damaged content.
-_FILE_FIXES: Final = (
-    ("locked|busy", "another process keeps it locked: wait for it, then run the command again"),
-    ("full|disk I/O", "make room on the disk, then: regauge runs list --sync"),
-    ("readonly|unable to open", _PERMISSION),
-)
-_SERVER_FIXES: Final = (
-    ("permission denied", "let its owner grant it: GRANT USAGE, CREATE ON SCHEMA public TO <user>"),
-    (
-        "authentication failed|no password|role .* does not exist",
-        "check the user and the password in REGAUGE_STORE",
-    ),
-    ("database .* does not exist", "make it: createdb <name>"),
-    ("(relation|column) .* does not exist|violates", ""),
-    ("timeout|lock", "end what locks its tables, then: regauge runs list --sync"),
-)
-_CHECK_SERVER: Final = (
-    "check that the server runs and can be reached, then: regauge runs list --sync"
-)
-URL_FIX: Final = "write postgresql://USER@HOST/DATABASE, with special characters as %XX"
-
-
-@contextmanager
-def explain_errors(place: StorePlace) -> Generator[None]:
-    """Turn errors of the driver or the system into a `StoreError`.
-
-    Raises:
-        StoreError: The driver or the system raised an error.
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise StoreError(
-            place.display,
-            "PostgreSQL needs psycopg, which is not installed",
-            install_command("psycopg"),
-        ) from error
-    except OSError as error:
-        problem, fix = explain_os_error(error)
-        raise StoreError(place.display, problem, fix or _PERMISSION) from error
-    except driver_of(place).Error as error:
-        words = str(error)
-        problem = words.strip().partition("\n")[0].rstrip() or "no reason given"
-        fix = _fix(place, words)
-        if place.file is not None and place.file.is_dir():
-            problem, fix = "it is a directory", damage_fix(place)
-        if "unable to open" in words and (no_descriptor := find_no_descriptor()) is not None:
-            problem, fix = explain_os_error(no_descriptor)
-        raise StoreError(place.display, problem, fix) from error
-
-
-def driver_of(place: StorePlace) -> Any:
-    """The database driver, a module of PEP 249.
-
-    Raises:
-        ImportError: The driver of PostgreSQL is not installed.
-    """
-    return sqlite3 if place.file is not None else importlib.import_module("psycopg")
-
-
-def damage_fix(place: StorePlace) -> str:
-    """The fix for a damaged file, or a database of another program."""
-    if place.file is None:
-        return (
-            "drop its tables regauge_*, then import what this machine has: regauge runs list --sync"
-        )
-    return (
-        f"move it away: mv {place.display} {place.display}.damaged\n"
-        "  nothing is lost that is still in .regauge/runs: `regauge runs list --sync` imports it"
-    )
-
-
-def _fix(place: StorePlace, message: str) -> str:
-    """The fix for a message of SQLite or PostgreSQL."""
-    fixes = _SERVER_FIXES if place.file is None else _FILE_FIXES
-    for pattern, fix in fixes:
-        if re.search(pattern, message):
-            return fix or damage_fix(place)
-    return damage_fix(place) if place.file is not None else _CHECK_SERVER
 
 
 Step = tuple[str, ...]
@@ -275,17 +99,6 @@ STEPS: Final[tuple[Step, ...]] = (
 )
 
 
-# Longer than merging one run locks the file; after that, another program blocks it.
-_BUSY_S: Final = 30
-# A number that no other program uses for an advisory lock.
-_LOCK: Final = 0x7265_6761_7567_65
-# Limits of a connection attempt and of an unreachable server, so that no run hangs at its end.
-_SERVER: Final[dict[str, Any]] = {
-    "application_name": "regauge",
-    "connect_timeout": 10,
-    "tcp_user_timeout": 30_000,
-}
-_LIMITS: Final = ("SET LOCAL lock_timeout = '30s'", "SET LOCAL statement_timeout = '60s'")
 _INTEGER_MAX: Final = 2**63 - 1
 # Rows in memory at once; more make a large run no faster to read and take more memory.
 _ROWS_AT_ONCE: Final = 1000
@@ -310,8 +123,6 @@ class Store:
         self._place = place
         self._steps = steps
         with explain_errors(place):
-            if place.file is not None:
-                place.file.parent.mkdir(parents=True, exist_ok=True)
             self._prepare()
 
     def add(self, entry: RunEntry) -> bool:
@@ -335,7 +146,7 @@ class Store:
                     self._insert(connection, "regauge_runs", [run])
                     self._insert(connection, "regauge_suites", suites)
                     self._insert(connection, "regauge_trials", trials)
-            except driver_of(self._place).IntegrityError:
+            except self._place.driver().IntegrityError:
                 # Another writer was faster; its transaction has ended, so the run is complete.
                 if entry.id in self.ids():
                     return False
@@ -398,11 +209,13 @@ class Store:
             return read_json(text)
         except ValueError as error:
             problem = f"a run in it is not JSON: {error}"
-            raise StoreError(self._place.display, problem, damage_fix(self._place)) from error
+            raise StoreError(self._place.display, problem, self._place.damage_fix) from error
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with explain_errors(self._place), closing(_connect(self._place)) as connection:
-            return list(connection.execute(self._sql(query), values).fetchall())
+        with explain_errors(self._place), closing(self._place.connect()) as connection:
+            return list(
+                connection.execute(query.replace("?", self._place.placeholder), values).fetchall()
+            )
 
     def _insert(self, connection: Any, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         left = iter(rows)
@@ -410,33 +223,29 @@ class Store:
         if first is None:
             return
         columns = ", ".join(f'"{name}"' for name in first)
-        marks = ", ".join("?" for _ in first)
+        marks = ", ".join(self._place.placeholder for _ in first)
         statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - as above
         values = (tuple(row.values()) for row in chain([first], left))
-        connection.cursor().executemany(self._sql(statement), values)
-
-    def _sql(self, statement: str) -> str:
-        """A statement with the driver's placeholder for values."""
-        return statement if self._place.file is not None else statement.replace("?", "%s")
+        connection.cursor().executemany(statement, values)
 
     @contextmanager
     def _writing(self) -> Generator[Any]:
-        """A writing transaction; SQLite waits for other writers before the first read."""
-        with closing(_connect(self._place)) as connection:
-            for statement in ("BEGIN IMMEDIATE",) if self._place.file is not None else _LIMITS:
+        """A writing transaction."""
+        with closing(self._place.connect()) as connection:
+            for statement in self._place.begin:
                 connection.execute(statement)
             yield connection
             connection.commit()
 
     def _prepare(self) -> None:
         """Run missing steps of the schema; concurrent processes run them one after another."""
-        with closing(_connect(self._place)) as connection:
+        with closing(self._place.connect()) as connection:
             step_count = self._steps_taken(connection)
         if step_count == len(self._steps):
             return
         with self._writing() as connection:
-            if self._place.file is None:
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            if self._place.lock:
+                connection.execute(self._place.lock)
             step_count = self._steps_taken(connection)
             for number, step in enumerate(self._steps[step_count:], step_count + 1):
                 for statement in step:
@@ -450,17 +259,14 @@ class Store:
         Raises:
             StoreError: The table is empty, or a newer regauge wrote it.
         """
-        table = "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'regauge_schema'"
-        if self._place.file is None:
-            table = "SELECT 1 WHERE to_regclass('regauge_schema') IS NOT NULL"
-        if connection.execute(table).fetchone() is None:
+        if connection.execute(self._place.schema_query).fetchone() is None:
             return 0
         (step_count,) = connection.execute("SELECT max(step) FROM regauge_schema").fetchone()
         if step_count is None:
             raise StoreError(
                 self._place.display,
                 "its table regauge_schema is empty",
-                damage_fix(self._place),
+                self._place.damage_fix,
             )
         if step_count > len(self._steps):
             raise StoreError(
@@ -470,21 +276,3 @@ class Store:
                 "install that version of regauge, or name another store in REGAUGE_STORE",
             )
         return int(step_count)
-
-
-def _connect(place: StorePlace) -> Any:
-    """A new connection; both drivers follow PEP 249.
-
-    Raises:
-        StoreError: The URL of a server cannot be read.
-    """
-    if place.file is not None:
-        # Without an isolation level, the driver begins no transaction of its own.
-        return sqlite3.connect(place.file, timeout=_BUSY_S, isolation_level=None)
-    driver = driver_of(place)
-    try:
-        options = driver.conninfo.conninfo_to_dict(place.url)
-    except (driver.ProgrammingError, ValueError) as error:
-        raise StoreError(place.display, "its URL cannot be read", URL_FIX) from error
-    # Poolers between here and the server do not keep prepared statements.
-    return driver.connect(prepare_threshold=None, **(_SERVER | options))

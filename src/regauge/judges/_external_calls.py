@@ -399,8 +399,8 @@ def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         place = error.headers.get("Location", "elsewhere")
         return AttemptError(
-            f"{words}: redirects are not followed, this one goes to {place}\n"
-            "  fix: name the last address",
+            f"{words}: redirects are not followed, this one goes to {place}",
+            fix="name the last address",
             kind="redirect",
             status=status,
             transient=False,
@@ -410,15 +410,15 @@ def _refused_error(call: str, error: urllib.error.HTTPError) -> AttemptError:
     passing = limited or broken or status == HTTPStatus.REQUEST_TIMEOUT
     fix = "" if broken else _FIXES.get(status, _USUAL_FIX)
     headers = {k.lower(): v for k, v in error.headers.items()}
-    failure = AttemptError(
-        f"{words}: {text or error.reason}" + (f"\n  fix: {fix}" if fix else ""),
+    return AttemptError(
+        f"{words}: {text or error.reason}",
+        fix=fix,
         kind="rate-limit" if limited else "server" if passing else "bad-request",
         status=status,
         transient=passing,
         retry_after_s=retry_after_s(headers),
+        quotas=quotas_in(headers),
     )
-    failure.quotas = quotas_in(headers)
-    return failure
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

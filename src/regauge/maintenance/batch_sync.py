@@ -100,8 +100,7 @@ class BatchSync:
             yield client
         except ProviderError as error:
             # Gateways repeat the key that they refuse.
-            error.args = (self._evals.completions.redact(str(error)),)
-            raise
+            raise error.reworded(self._evals.completions.redact(str(error))) from error
         finally:
             await client.aclose()
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ from regauge.maintenance.batch_files import (
     BatchDirectory,
     BatchState,
     ResultLines,
+    ResultPlace,
     key_of,
     result_id,
 )
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from regauge.maintenance.batch_files import ResultPlace
     from regauge.project import Project
     from regauge.providers import Completion
     from regauge.providers.batches import BatchClient
@@ -59,6 +59,10 @@ _AT_ONCE: Final = 500
 _UNKNOWN: Final = ("result of an unknown call", "left", "results of unknown calls")
 # Such as after an edit of the prompt.
 _UNUSED: Final = ("result of a call that is not made now", "left", "results of calls not made now")
+
+
+# What is known of a call: its result, the reason why it failed, or the batch that it is in.
+_Call: TypeAlias = ResultPlace | str | BatchState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,9 +159,7 @@ class ProjectBatches:
         self._sync = BatchSync(
             evals, self._directory, collect_command=options.command, now=self._now
         )
-        self._results: dict[str, ResultPlace] = {}
-        self._failed: dict[str, str] = {}
-        self._under_way: dict[str, str] = {}
+        self._calls: dict[str, _Call] = {}
         self._known_ids: set[str] = set()
         self._drafts: dict[tuple[str, bool], _Draft] = {}
         self._new_batches: list[BatchState] = []
@@ -179,21 +181,21 @@ class ProjectBatches:
         if (reason := self._live_only_reason(case_request)) is not None:
             self.live_only[reason] += 1
             raise PendingError(f"not by batch: {reason}")
-        if (place := self._results.get(custom_id)) is not None:
+        call = self._calls.get(custom_id)
+        if isinstance(call, ResultPlace):
             try:
                 client = self._client(case_request.request.provider)
-                completion = client.read(case_request.request, place.read().body)
+                completion = client.read(case_request.request, call.read().body)
             except ProviderError as error:
-                del self._results[custom_id]
-                self._failed[custom_id] = str(error)
+                call = self._calls[custom_id] = str(error)
             else:
                 self.collected_ids.add(custom_id)
                 return completion
-        if (name := self._under_way.get(custom_id)) is not None:
-            self.pending[custom_id] = name
-            raise PendingError(f"under way in batch {name}")
-        if (problem := self._failed.get(custom_id)) is not None:
-            words = self._evals.completions.redact(printable(problem.partition("\n")[0]))[:300]
+        if isinstance(call, BatchState):
+            self.pending[custom_id] = call.name
+            raise PendingError(f"under way in batch {call.name}")
+        if call is not None:
+            words = self._evals.completions.redact(printable(call.partition("\n")[0]))[:300]
             case, count = self.failures.get(words, (case_request.case, 0))
             self.failures[words] = case, count + 1
             if not self._options.start:
@@ -207,14 +209,14 @@ class ProjectBatches:
         """Add a call to the next batch."""
         custom_id = result_id(case_request.key)
         client = self._client(case_request.request.provider)
-        other = client.is_limit_error(self._failed.get(custom_id, ""))
+        problem = self._calls.get(custom_id)
+        other = isinstance(problem, str) and client.is_limit_error(problem)
         line = client.line(custom_id, case_request.request, other_limit=other)
-        self._failed.pop(custom_id, None)
         draft = self._draft(case_request.model, other, client, len(line))
         draft.file.write(line)
         draft.state.requests += 1
         draft.size += len(line)
-        self._under_way[custom_id] = self.pending[custom_id] = draft.state.name
+        self._calls[custom_id], self.pending[custom_id] = draft.state, draft.state.name
         return PendingError(f"under way in batch {draft.state.name}")
 
     def _live_only_reason(self, call: CaseRequest) -> str | None:
@@ -382,12 +384,11 @@ class ProjectBatches:
 
     def _is_open(self, custom_id: str, state: BatchState) -> bool:
         """Return whether a call has no recorded completion and is in no later batch."""
-        if custom_id in self.collected_ids:
+        call = self._calls.get(custom_id)
+        if custom_id in self.collected_ids or key_of(custom_id) is None or call is None:
             return False
-        under_way = self._under_way.get(custom_id) == state.name
-        if not (under_way or custom_id in self._results or custom_id in self._failed):
-            return False
-        return key_of(custom_id) is not None and not self._is_recorded(custom_id)
+        is_elsewhere = isinstance(call, BatchState) and call.name != state.name
+        return not (is_elsewhere or self._is_recorded(custom_id))
 
     def _is_recorded(self, custom_id: str) -> bool:
         key = key_of(custom_id)
@@ -398,13 +399,14 @@ class ProjectBatches:
         for state in self._directory.batches:
             if state.status != "collected":
                 self._resolve_batch(state)
-        for custom_id, place in self._of_files.places.items():
-            self._results.setdefault(custom_id, place)
-            self._under_way.pop(custom_id, None)
-        for custom_id, problem in self._of_files.problems.items():
-            if custom_id not in self._results:
-                self._failed[custom_id] = problem
-                self._under_way.pop(custom_id, None)
+        calls: dict[str, _Call] = {**self._of_files.problems, **self._of_files.places}
+        for custom_id, call in calls.items():
+            self._set(custom_id, call)
+
+    def _set(self, custom_id: str, call: _Call) -> None:
+        """Note what is known of a call; the first result stays."""
+        if not isinstance(self._calls.get(custom_id), ResultPlace):
+            self._calls[custom_id] = call
 
     def _resolve_batch(self, state: BatchState) -> None:
         read = self._directory.results_of(state)
@@ -414,15 +416,14 @@ class ProjectBatches:
         self.notes += _some(read.unreadable, "line", "left")
         self.notes += _some(unknown, *_UNKNOWN)
         problems = {**read.problems, **state.failed}
+        has_ended = state.status == "ended" and state.is_complete
         for custom_id in ids:
-            self._under_way.pop(custom_id, None)
-            self._failed.pop(custom_id, None)
             if custom_id in read.places:
-                self._results.setdefault(custom_id, read.places[custom_id])
-            elif custom_id in problems or (state.status == "ended" and state.is_complete):
-                self._failed[custom_id] = problems.get(custom_id) or state.problem
-            elif custom_id not in self._results:
-                self._under_way[custom_id] = state.name
+                self._set(custom_id, read.places[custom_id])
+            elif custom_id in problems or has_ended:
+                self._set(custom_id, problems.get(custom_id) or state.problem)
+            else:
+                self._set(custom_id, state)
 
     def _take_file(self, path: Path) -> None:
         """Read a result file of the command line; store its failures for the next batch."""

@@ -60,7 +60,7 @@ def setup_error(
     else:
         problem = f"the client cannot be set up: {_words(error)}"
         fix = "check base_url and the proxy variables HTTP_PROXY, HTTPS_PROXY and ALL_PROXY"
-    return _failure(f"{endpoint}: {problem}", fix, transient=False)
+    return AttemptError(f"{endpoint}: {problem}", fix=fix, kind="connection", transient=False)
 
 
 def connection_error(error: BaseException, *, endpoint: str, provider: str) -> AttemptError:
@@ -78,38 +78,33 @@ def connection_error(error: BaseException, *, endpoint: str, provider: str) -> A
     base_url = f"base_url of provider {provider!r}"
     if (descriptor_error := next(filter(has_no_descriptor, chain), None)) is not None:
         problem, fix = explain_os_error(descriptor_error)
-        return _failure(f"{endpoint} cannot be reached: {problem}", fix, never_sent=True)
+        reason = f"{endpoint} cannot be reached: {problem}"
+        return AttemptError(reason, fix=fix, kind="connection", transient=True, never_sent=True)
     if isinstance(cause, ssl.SSLError):
         fix = f"the server does not speak TLS here: use http:// or another port in {base_url}"
         if isinstance(cause, ssl.SSLCertVerificationError):
             fix = _CERTIFICATE_FIXES.get(cause.verify_code, _CERTIFICATE_FIX)
-        return _failure(reason, fix.replace("{base_url}", base_url), transient=False)
+        fix = fix.replace("{base_url}", base_url)
+        return AttemptError(reason, fix=fix, kind="connection", transient=False)
     problem = next((text for name, text in _RESPONSES.items() if name in names), "")
     if problem:
         fix = "look at the server's log, or at that of a proxy before it; or correct " + base_url
         large = "BodyTooLargeError" in names
         kind = "malformed" if large else "connection"
         reason = f"{endpoint} {problem}: {_words(cause)}"
-        return _failure(reason, fix, kind=kind, transient=not large)
-    if any("Proxy" in name for name in names):
-        fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
-        return _failure(f"{reason} (through a proxy)", fix)
-    fix = f"start the server, or correct {base_url}"
-    if isinstance(cause, socket.gaierror):
-        fix = f"check the host name in {base_url} and the network's DNS"
-    if isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
-        fix = f"look at the server's log: it closed the connection; or correct {base_url}"
+        return AttemptError(reason, fix=fix, kind=kind, transient=not large)
     never_sent = isinstance(cause, socket.gaierror | ConnectionRefusedError)
-    return _failure(reason, fix, never_sent=never_sent)
-
-
-def _failure(
-    problem: str, fix: str, *, kind: str = "connection", transient: bool = True,
-    never_sent: bool = False,
-) -> AttemptError:  # fmt: skip
-    failure = AttemptError(f"{problem}\n  fix: {fix}", kind=kind, transient=transient)
-    failure.never_sent = never_sent
-    return failure
+    if any("Proxy" in name for name in names):
+        reason += " (through a proxy)"
+        fix = "start the proxy, correct HTTP_PROXY or HTTPS_PROXY, or add the host to NO_PROXY"
+        never_sent = False
+    elif isinstance(cause, socket.gaierror):
+        fix = f"check the host name in {base_url} and the network's DNS"
+    elif isinstance(cause, ConnectionResetError) or "Disconnected" in type(cause).__name__:
+        fix = f"look at the server's log: it closed the connection; or correct {base_url}"
+    else:
+        fix = f"start the server, or correct {base_url}"
+    return AttemptError(reason, fix=fix, kind="connection", transient=True, never_sent=never_sent)
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -62,14 +62,17 @@ class AttemptError(ProviderError):
         transient: bool,
         retry_after_s: float | None = None,
         param: str = "",
+        never_sent: bool = False,
+        quotas: tuple[Quota, ...] = (),
+        fix: str = "",
     ) -> None:
-        super().__init__(message, kind=kind, status=status)
+        super().__init__(message, kind=kind, status=status, fix=fix)
         self.transient = transient
         self.retry_after_s = retry_after_s
         self.param = param
-        self.never_sent = False
+        self.never_sent = never_sent
         self.outage = False
-        self.quotas: tuple[Quota, ...] = ()
+        self.quotas = quotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,19 +166,18 @@ def refusal_error(
     # Gemini has the same message for limits per minute, and adds when to retry.
     if _QUOTA.search(error.code) or (exhausted and not _RETRY.search(body)):
         fix = f"the account has no quota left: add credit, or use {_other_model(request)}"
-        message = f"{message}\n  fix: {fix}"
-        return AttemptError(message, kind="quota", status=status, transient=False)
+        return AttemptError(message, fix=fix, kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
         fix = "run the same command again later; it makes only the calls that are missing"
-        failure = AttemptError(
-            f"{message}\n  fix: {fix}",
+        return AttemptError(
+            message,
+            fix=fix,
             kind=_TRANSIENT.get(status, "server"),
             status=status,
             transient=True,
             retry_after_s=retry_after_s(headers),
+            quotas=quotas_in(headers),
         )
-        failure.quotas = quotas_in(headers)
-        return failure
     kind = _PERMANENT.get(status, "bad-request")
     # The parameter of the request that the provider rejects.
     names = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
@@ -194,15 +196,15 @@ def refusal_error(
     else:
         fix = _fix(kind, param, request, key_fix)
     origin = f"{request.origin}: " if request.origin else ""
-    message = f"{origin}{message}" + (f"\n  fix: {fix}" if fix else "")
-    return AttemptError(message, kind=kind, status=status, transient=False, param=param)
+    message = f"{origin}{message}"
+    return AttemptError(message, fix=fix, kind=kind, status=status, transient=False, param=param)
 
 
 def timeout_error(endpoint: str, timeout_s: float) -> AttemptError:
     """Return the failure of an attempt that timed out."""
     return AttemptError(
-        f"{endpoint} did not respond within {timeout_s:g} s\n"
-        "  fix: raise timeout_s, or look after the server",
+        f"{endpoint} did not respond within {timeout_s:g} s",
+        fix="raise timeout_s, or look after the server",
         kind="timeout",
         transient=True,
     )

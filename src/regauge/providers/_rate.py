@@ -6,13 +6,13 @@ import asyncio
 import math
 import re
 from collections import deque
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
 # Limit, remaining and reset: names of OpenAI and compatible servers, Anthropic, and others.
 # Azure and GitHub Models may state the length of the period instead of the reset.
@@ -609,18 +609,28 @@ class AdaptiveLimit:
         """The number of permits in use."""
         return self._in_flight
 
-    def permit(self, model: str = "", *, is_retry: bool = False) -> _PermitContext:
-        """Wait for room: `async with limit.permit(model) as permit`.
+    @asynccontextmanager
+    async def permit(self, model: str = "", *, is_retry: bool = False) -> AsyncGenerator[Permit]:
+        """Wait for room, and take it within the block.
 
         Args:
             model: The model; each has its own limits.
             is_retry: Whether the request was refused before; it goes to the front of the queue.
         """
-        return _PermitContext(self, model, is_retry=is_retry)
+        permit = await self._acquire(model, is_retry=is_retry)
+        try:
+            yield permit
+        finally:
+            if permit.kept_s:
+                asyncio.get_running_loop().call_later(permit.kept_s, self._release)
+            else:
+                self._release()
 
-    async def acquire(self, model: str, *, is_retry: bool) -> Permit:
-        """Wait for room; the caller returns every permit with `release`."""
-        lane = self._lane(model)
+    async def _acquire(self, model: str, *, is_retry: bool) -> Permit:
+        """Wait for room, which `_release` returns."""
+        lane = self._lanes.get(model)
+        if lane is None:
+            lane = self._lanes[model] = _Lane(self._turns(model))
         turn: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         (lane.retries if is_retry else lane.first_attempts).append(turn)
         self.admit()
@@ -628,15 +638,14 @@ class AdaptiveLimit:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.release()
+                self._release()
             else:
                 for queue in (lane.retries, lane.first_attempts):
                     if turn in queue:
                         queue.remove(turn)
             raise
 
-    def release(self) -> None:
-        """Return one permit."""
+    def _release(self) -> None:
         self._in_flight -= 1
         self.admit()
 
@@ -658,12 +667,6 @@ class AdaptiveLimit:
             now = asyncio.get_running_loop().time()
             turns.note(quotas, in_flight=self._in_flight, now=now)
         self.admit()
-
-    def _lane(self, model: str) -> _Lane:
-        lane = self._lanes.get(model)
-        if lane is None:
-            lane = self._lanes[model] = _Lane(self._turns(model))
-        return lane
 
     def admit(self) -> None:
         """Admit requests, one of each model in turn, and schedule the next one."""
@@ -701,27 +704,3 @@ class AdaptiveLimit:
     def _reopen(self) -> None:
         self._timer = None
         self.admit()
-
-
-class _PermitContext:
-    __slots__ = ("_is_retry", "_limit", "_model", "_permit")
-
-    def __init__(self, limit: AdaptiveLimit, model: str, *, is_retry: bool) -> None:
-        self._limit = limit
-        self._model = model
-        self._is_retry = is_retry
-
-    async def __aenter__(self) -> Permit:
-        self._permit = await self._limit.acquire(self._model, is_retry=self._is_retry)
-        return self._permit
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._permit.kept_s:
-            asyncio.get_running_loop().call_later(self._permit.kept_s, self._limit.release)
-        else:
-            self._limit.release()

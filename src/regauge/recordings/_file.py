@@ -609,8 +609,9 @@ class RecordingsFile:
             if raw is None:  # another process wrote the file
                 self._reload()
                 return self._find_recorded(key)
-            if _key_of(raw) == key:
-                return Recording.from_json(json.loads(raw))
+            recording = Recording.from_json(json.loads(raw))
+            if recording.key == key:  # the index has hashes, which two keys may share
+                return recording
         return None
 
     def _reload(self) -> None:

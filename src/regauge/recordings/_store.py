@@ -19,7 +19,6 @@ from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
-    from types import TracebackType
 
     from regauge.project import RecordMode
 
@@ -308,12 +307,7 @@ class LocalStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         stored_lines as stored_lines,
         suite_lines as suite_lines,
     )
+    from regauge.reports._decide_again import decide_again as decide_again
     from regauge.reports._documents import (
         SCHEMA_VERSION as SCHEMA_VERSION,
         CaseDocument as CaseDocument,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from regauge.reports._gate_markdown import (
         decision_markdown as decision_markdown,
         pass_rates as pass_rates,
+        record_markdown as record_markdown,
     )
     from regauge.reports._github_actions import (
         decision_annotations as decision_annotations,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
         run_markdown as run_markdown,
         shown_name as shown_name,
     )
+    from regauge.reports._measured import MeasuredSuite as MeasuredSuite
     from regauge.reports._runs import (
         export_run as export_run,
         find_run as find_run,

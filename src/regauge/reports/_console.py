@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         RunProgress,
     )
 
-Tone: TypeAlias = Literal["plain", "good", "bad", "quiet"]
+Tone: TypeAlias = Literal["plain", "good", "bad", "warn", "quiet"]
 
 # The summary stays on one screen; the report has every case.
 _NAMED_CASES_MAX = 5
@@ -39,10 +39,13 @@ COMPARED = ("pass rate", "difference to the first")
 
 @dataclass(frozen=True, slots=True)
 class StyledLine:
-    """One line of the summary, with its tone."""
+    """One line for a terminal, with its tone; control characters of untrusted text are escaped."""
 
     text: str
     tone: Tone = "plain"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", printable(self.text))
 
 
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
@@ -97,9 +100,7 @@ def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
     lines: list[StyledLine] = []
     for prompt, cases in failed.items():
         lines.append(StyledLine(f"failed, not blocking: {plural(len(cases), 'case')} of {prompt}"))
-        lines += [
-            StyledLine(f"  ~ {printable(text)}", "quiet") for text in cases[:_NAMED_CASES_MAX]
-        ]
+        lines += [StyledLine(f"  ~ {text}", "quiet") for text in cases[:_NAMED_CASES_MAX]]
         if len(cases) > _NAMED_CASES_MAX:
             lines.append(StyledLine(f"  and {len(cases) - _NAMED_CASES_MAX} more", "quiet"))
     return lines
@@ -118,8 +119,8 @@ def failed_case_lines(
     for prompt, ids in first_cases.items():
         count = sum(suite.failed for suite in suites if suite.prompt == prompt)
         suffix = f" and {count - len(ids)} more" if count > len(ids) else ""
-        lines.append(StyledLine(printable(f"failed: {plural(count, 'case')} of {prompt}"), "bad"))
-        lines.append(StyledLine(printable(f"  {', '.join(ids)}{suffix}"), "quiet"))
+        lines.append(StyledLine(f"failed: {plural(count, 'case')} of {prompt}", "bad"))
+        lines.append(StyledLine(f"  {', '.join(ids)}{suffix}", "quiet"))
     return lines
 
 
@@ -164,12 +165,9 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
         number = sum(map(len, modes.values()))
         text = f"{prompt} {version}: {number} of {plural(case_count, 'case')} FAILED on {judge}"
         labels = ", expected -> output" if any(" -> " in mode for mode in modes) else ""
-        lines.append(StyledLine(printable(f"{text}{labels}:"), "bad"))
+        lines.append(StyledLine(f"{text}{labels}:", "bad"))
         modes_by_size = sorted(modes.items(), key=lambda item: -len(item[1]))
-        lines += [
-            StyledLine(printable(_mode_line(mode, cases)))
-            for mode, cases in modes_by_size[:_MODES_MAX]
-        ]
+        lines += [StyledLine(_mode_line(mode, cases)) for mode, cases in modes_by_size[:_MODES_MAX]]
         if len(modes_by_size) > _MODES_MAX:
             lines.append(StyledLine(f"  and {len(modes_by_size) - _MODES_MAX} more", "quiet"))
     if len(by_size) > _GROUPS_MAX:
@@ -184,7 +182,7 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
 def _mode_line(mode: str, cases: Sequence[FailedCase]) -> str:
     example = "" if " -> " in mode else f" ({cases[0].reason})"
     names = first_of((case.case for case in cases), _NAMES_MAX)
-    return printable(f"  {mode}{example}  {len(cases)}  {names}")
+    return f"  {mode}{example}  {len(cases)}  {names}"
 
 
 def cause_lines(groups: Sequence[CauseGroup], *, tracebacks: bool = False) -> list[StyledLine]:

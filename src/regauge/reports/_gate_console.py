@@ -338,33 +338,31 @@ def decision_lines(document: DecisionDocument) -> list[StyledLine]:
 
 def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
     tone: Tone = "good" if document.decision == "accept" else "bad"
-    yield StyledLine(printable(f"gate: {headline(document)}"), tone)
+    yield StyledLine(f"gate: {headline(document)}", tone)
     for refusal in document.refusals:
-        yield StyledLine(printable(f"  {refusal.message}"), tone)
-        yield from (
-            StyledLine(printable(f"    {detail}"), tone) for detail in refusal.details[:_NAMES_MAX]
-        )
+        yield StyledLine(f"  {refusal.message}", tone)
+        yield from (StyledLine(f"    {detail}", tone) for detail in refusal.details[:_NAMES_MAX])
         if hidden_count := len(refusal.details[_NAMES_MAX:]):
             yield StyledLine(f"    and {hidden_count} more", tone)
-        yield StyledLine(printable(f"    fix: {refusal.fix}"))
+        yield StyledLine(f"    fix: {refusal.fix}")
     for reason in reasons_beside(document):
-        yield StyledLine(printable(f"  {reason}"), tone)
+        yield StyledLine(f"  {reason}", tone)
     for omission in document.unmeasured:
         if omission.fix:
-            yield StyledLine(printable(f"  fix of {omission.path}: {omission.fix}"))
+            yield StyledLine(f"  fix of {omission.path}: {omission.fix}")
     for prompt in document.prompts:
         empty_text = "not run" if document.not_run else "nothing to compare"
         yield from _prompt_lines(document, prompt, empty_text)
         yield from _prompt_diff(prompt, document.ref)
     yield from _cases(document)
     for note in document.notes:
-        yield StyledLine(printable(f"note: {note}"), "quiet")
+        yield StyledLine(f"note: {note}", "quiet")
     yield StyledLine(calls_line(document))
     if document.operating_line:
         yield StyledLine(document.operating_line)
-    yield StyledLine(printable(f"decide again: {document.rerun_command}"))
+    yield StyledLine(f"decide again: {document.rerun_command}")
     if document.next.text:
-        yield StyledLine(printable(f"next: {document.next}"))
+        yield StyledLine(f"next: {document.next}")
 
 
 def _prompt_lines(
@@ -374,16 +372,16 @@ def _prompt_lines(
     if prompt.test is not None and prompt.test.difference is not None:
         left_out = accepted_cases(document, prompt.prompt)
         counts = f"{difference_words(prompt.test.difference, left_out=left_out)}; {counts}"
-    yield StyledLine(printable(f"{prompt.prompt} {version_step(prompt)}: {counts}"))
+    yield StyledLine(f"{prompt.prompt} {version_step(prompt)}: {counts}")
     if prompt.anchor is not None:
-        yield StyledLine(printable(f"  {prompt.anchor.message}"))
+        yield StyledLine(f"  {prompt.anchor.message}")
     for guards in prompt.guards:
-        yield StyledLine(printable(f"  {guards.message}"), "bad" if guards.below else "plain")
-        yield from (StyledLine(printable(f"    {line}")) for line in guard_lines(guards))
+        yield StyledLine(f"  {guards.message}", "bad" if guards.below else "plain")
+        yield from (StyledLine(f"    {line}") for line in guard_lines(guards))
     for rule in prompt.rules:
-        yield StyledLine(printable(f"  {rule.message}"), "bad")
+        yield StyledLine(f"  {rule.message}", "bad")
         if rule.fix:
-            yield StyledLine(printable(f"  fix: {rule.fix}"))
+            yield StyledLine(f"  fix: {rule.fix}")
 
 
 def guard_lines(guards: GuardsDocument) -> list[str]:
@@ -400,13 +398,11 @@ def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
         for line in prompt.diff.splitlines()
         if line[:1] in {"+", "-"} and not line.startswith(("+++", "---"))
     ]
-    yield from (StyledLine(printable(f"  {line}"), "quiet") for line in changed[:_DIFF_LINES_MAX])
+    yield from (StyledLine(f"  {line}", "quiet") for line in changed[:_DIFF_LINES_MAX])
     hidden_count = len(changed) - _DIFF_LINES_MAX
     if hidden_count > 0:
         command = f"regauge diff {prompt.prompt} {ref}"
-        yield StyledLine(
-            printable(f"  and {plural(hidden_count, 'changed line')} more: {command}"), "quiet"
-        )
+        yield StyledLine(f"  and {plural(hidden_count, 'changed line')} more: {command}", "quiet")
 
 
 def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
@@ -421,10 +417,10 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
             is_group = words.diff and len(group.cases) > 1
             cases_max = _GROUP_CASES_MAX if is_group else words.cases_max
             if is_group:
-                yield StyledLine(printable(f"  {group.title}"), words.tone)
+                yield StyledLine(f"  {group.title}", words.tone)
             for number, case in enumerate(group.cases[:cases_max]):
                 indent = "    " if is_group else "  "
-                yield StyledLine(printable(f"{indent}{case.message}"), words.tone)
+                yield StyledLine(f"{indent}{case.message}", words.tone)
                 diff = words.diff and not number and diffs_left > 0
                 diffs_left -= diff
                 yield from _details(case, diff=diff)
@@ -438,7 +434,7 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
                     ),
                     _NAMES_MAX,
                 )
-                yield StyledLine(printable(f"    also {other_names}"), "quiet")
+                yield StyledLine(f"    also {other_names}", "quiet")
             elif len(group.cases) > cases_max:
                 yield StyledLine(f"  and {len(group.cases) - cases_max} more", "quiet")
         if rest := sum(len(group.cases) for group in groups[_GROUPS_MAX:]):
@@ -447,7 +443,7 @@ def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
 
 def _details(case: CaseDocument, *, diff: bool) -> Iterator[StyledLine]:
     if case.accepted:
-        yield StyledLine(printable(f"    accepted by the changelog: {case.accepted}"), "quiet")
+        yield StyledLine(f"    accepted by the changelog: {case.accepted}", "quiet")
     if diff:
         yield from (StyledLine(f"    {line}", "quiet") for line in output_diff(case))
 

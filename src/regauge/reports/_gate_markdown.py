@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import fence_lines, fold_lines, table_lines
 from regauge.reports._console import duration, money
@@ -19,17 +19,24 @@ from regauge.reports._gate_console import (
     reasons_beside,
     version_step,
 )
-from regauge.reports._markdown import inline_code, shown_name, shown_text, suggestion_blocks
+from regauge.reports._markdown import (
+    inline_code,
+    run_markdown,
+    shown_name,
+    shown_text,
+    suggestion_blocks,
+)
 from regauge.wording import percent, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from regauge.evidence import CaseStatus
     from regauge.reports._documents import (
         CaseDocument,
         DecisionDocument,
         PromptDocument,
+        RunRecord,
         Suggestion,
         SuiteSummary,
     )
@@ -159,6 +166,14 @@ _LIMITS = (
     _MarkdownLimits(cases=15, outputs=4, prompts=2, lines=40, chars=2000),
     _MarkdownLimits(cases=5, outputs=2, prompts=1, lines=20, chars=800),
 )
+
+
+def record_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
+    """The decision of a run, or its tables without a gate."""
+    if record.decision is None:
+        return run_markdown(record, rows)
+    suites, suggestions = record.suites, record.suggestions
+    return decision_markdown(record.decision, suites=suites, suggestions=suggestions)
 
 
 def decision_markdown(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import split_location
 from regauge.reports._gate_console import headline, reasons_beside
-from regauge.reports._gate_markdown import decision_markdown
-from regauge.reports._markdown import run_markdown
+from regauge.reports._gate_markdown import record_markdown
 from regauge.reports._runs import read_rows
 from regauge.wording import printable
 from regauge.workflow_commands import break_commands
@@ -117,15 +116,9 @@ def write_job_summary(record: RunRecord, directory: Path, environ: Mapping[str, 
     path = environ.get("GITHUB_STEP_SUMMARY", "")
     if not path:
         return ""
-    if record.decision is not None:
-        text = decision_markdown(
-            record.decision, suites=record.suites, suggestions=record.suggestions
-        )
-    else:
-        text = run_markdown(record, read_rows(directory))
     try:
         with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
-            summary.write(f"{text}\n")
+            summary.write(f"{record_markdown(record, read_rows(directory))}\n")
     except OSError as error:
         return f"GITHUB_STEP_SUMMARY: {path} cannot be written: {error.strerror or error}"
     return ""

@@ -13,18 +13,13 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.model_id import is_simulated
+from regauge.reports._documents import JudgeName, LabelRow, ModelComparison, SuiteSummary
 from regauge.wording import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from regauge.reports._documents import (
-        JudgeName,
-        LabelRow,
-        ModelComparison,
-        RunRecord,
-        SuiteSummary,
-    )
+    from regauge.reports._documents import RunRecord
 
     # By case: how many of its measured trials passed, and how many there are.
     CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
@@ -74,8 +69,6 @@ class LabelCounts:
 
     def rows(self) -> list[LabelRow]:
         """A row per expected label; empty if the values are no labels."""
-        from regauge.reports._documents import LabelRow
-
         labels = sorted({expected for expected, _ in self.counts})
         total = self.counts.total()
         if not self.usable or not 2 <= len(labels) <= _LABELS_MAX:  # noqa: PLR2004 - two are distinguished
@@ -172,9 +165,6 @@ class CauseGroup:
 
 # Fields of a verdict row on its model calls.
 _CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output_tokens")
-# Fields to add up when parts of a run are merged.
-_JUDGE_SUMS: Final = ("counts", "costs_usd", "spent_usd", "latencies_s")
-_SUITE_SUMS: Final = (*_JUDGE_SUMS, "settled_outcomes", "settled_nodes")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
 
@@ -194,54 +184,63 @@ def _total(amounts: Iterable[float]) -> float | None:
 
 
 @dataclass(slots=True)
-class _JudgeCount:
-    """The running counts of one judge of a suite.
+class _Usage:
+    """What calls took: counts by name, and the amounts of each call."""
 
-    Attributes:
-        counts: Verdicts by outcome, `judgements` with calls, and the usage of these calls.
-        labelled: Items whose label is counted.
-    """
-
-    first: Mapping[str, Any]
     counts: Counter[str] = field(default_factory=Counter[str])
     costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)
     spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
     latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
+
+    def join(self, other: _Usage) -> None:
+        self.counts += other.counts
+        self.costs_usd += other.costs_usd
+        self.spent_usd += other.spent_usd
+        self.latencies_s += other.latencies_s
+
+
+@dataclass(slots=True)
+class _JudgeCount:
+    """The running counts of one judge of a suite.
+
+    Attributes:
+        usage: Verdicts by outcome, `judgements` with calls, and the usage of these calls.
+        labelled: Items whose label is counted.
+    """
+
+    first: Mapping[str, Any]
+    usage: _Usage = field(default_factory=_Usage)
     labels: LabelCounts = field(default_factory=LabelCounts)
     labelled: set[str] = field(default_factory=set[str])
 
     def add(self, verdict: Mapping[str, Any], *, node: str) -> None:
-        self.counts[verdict["outcome"]] += 1
+        usage = self.usage
+        usage.counts[verdict["outcome"]] += 1
         # A gate re-runs suspicious cases; one trial per case keeps the counts unbiased.
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
         if "cost_usd" in verdict:
-            _add(self.costs_usd, verdict["cost_usd"])
-            _add(self.spent_usd, verdict.get("spent_usd", 0.0))
+            _add(usage.costs_usd, verdict["cost_usd"])
+            _add(usage.spent_usd, verdict.get("spent_usd", 0.0))
         if verdict.get("calls"):
-            self.counts["judgements"] += 1
-            self.counts.update({name: verdict.get(name, 0) for name in _CALL_COUNTS})
-            _add(self.latencies_s, verdict.get("latency_s", 0.0))
+            usage.counts["judgements"] += 1
+            usage.counts.update({name: verdict.get(name, 0) for name in _CALL_COUNTS})
+            _add(usage.latencies_s, verdict.get("latency_s", 0.0))
 
     def join(self, other: _JudgeCount) -> None:
-        for name in _JUDGE_SUMS:
-            total = getattr(self, name)
-            total += getattr(other, name)
-            setattr(self, name, total)
+        self.usage.join(other.usage)
         self.labels.join(other.labels)
 
     def to_document(self) -> JudgeName:
-        from regauge.reports._documents import JudgeName
-
         return JudgeName(
             name=self.first["judge"],
             digest=self.first["judge_digest"],
             criterion=self.first.get("criterion", ""),
             blocking=self.first.get("blocking", True),
             status_reason=self.first.get("status_reason", ""),
-            passed=self.counts["pass"],
-            failed=self.counts["fail"],
-            abstained=self.counts["abstain"],
+            passed=self.usage.counts["pass"],
+            failed=self.usage.counts["fail"],
+            abstained=self.usage.counts["abstain"],
             labels=self.labels.rows(),
         )
 
@@ -261,7 +260,7 @@ class _SuiteCount:
 
     Attributes:
         case_counts: Passed and measured trials of each settled case.
-        counts: Trials, sources of completions, and the usage of calls.
+        usage: Trials, sources of completions, and the usage of calls.
     """
 
     first: Mapping[str, Any]
@@ -272,12 +271,9 @@ class _SuiteCount:
         default_factory=dict[tuple[str, str], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
-    latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
+    usage: _Usage = field(default_factory=_Usage)
     settled_outcomes: Counter[str] = field(default_factory=Counter[str])
     settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
-    counts: Counter[str] = field(default_factory=Counter[str])
-    costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)
-    spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
 
     def add(self, row: Mapping[str, Any]) -> None:
         _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
@@ -299,21 +295,22 @@ class _SuiteCount:
             for check in _advisory_checks(verdict):
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
-        self.counts["trials"] += 1
-        self.counts["input_tokens"] += row["input_tokens"]
-        self.counts["output_tokens"] += row["output_tokens"]
+        usage = self.usage
+        usage.counts["trials"] += 1
+        usage.counts["input_tokens"] += row["input_tokens"]
+        usage.counts["output_tokens"] += row["output_tokens"]
         source = row["source"]
         if source is None:
             return
-        _add(self.costs_usd, row["cost_usd"])
+        _add(usage.costs_usd, row["cost_usd"])
         if source == "live":
-            self.counts["live"] += 1
-            self.counts["retries"] += max(0, row["attempts"] - 1)
-            _add(self.spent_usd, row["cost_usd"] or 0.0)
+            usage.counts["live"] += 1
+            usage.counts["retries"] += max(0, row["attempts"] - 1)
+            _add(usage.spent_usd, row["cost_usd"] or 0.0)
         else:
-            self.counts["replayed"] += 1
+            usage.counts["replayed"] += 1
         if row["latency_s"] is not None:
-            self.latencies_s.append(row["latency_s"])
+            usage.latencies_s.append(row["latency_s"])
 
     def counts_of_cases(self) -> dict[tuple[str, str], tuple[int, int]]:
         """The passed and measured trials of each case of an eval."""
@@ -332,8 +329,9 @@ class _SuiteCount:
         Args:
             compares_models: Whether models are compared by case, which needs counts per case.
         """
-        self.settled_outcomes += self._outcomes()
-        self.settled_nodes += self._counts_of_nodes()
+        outcomes, nodes = self._count_nodes()
+        self.settled_outcomes += outcomes
+        self.settled_nodes += nodes
         if compares_models:
             self.case_counts = self.counts_of_cases()
         self.nodes, self.tracked = {}, set()
@@ -342,10 +340,9 @@ class _SuiteCount:
 
     def join(self, other: _SuiteCount) -> None:
         """Add the counts of other, settled cases."""
-        for name in _SUITE_SUMS:
-            total = getattr(self, name)
-            total += getattr(other, name)
-            setattr(self, name, total)
+        self.usage.join(other.usage)
+        self.settled_outcomes += other.settled_outcomes
+        self.settled_nodes += other.settled_nodes
         self.not_blocking |= other.not_blocking
         self.case_counts |= other.case_counts
         for name, judge in other.judges.items():
@@ -354,27 +351,35 @@ class _SuiteCount:
             else:
                 self.judges[name] = judge
 
-    def _outcomes(self) -> Counter[str]:
-        """The number of cases by outcome; `tracked` counts failed tracked ones."""
+    def _count_nodes(self) -> tuple[Counter[str], Counter[tuple[int, int]]]:
+        """The number of cases by outcome, and by passed and measured trials.
+
+        `tracked` counts failed tracked cases.
+        """
         outcomes = Counter(node.outcome for node in self.nodes.values())
         outcomes["tracked"] = sum(self.nodes[node].outcome == "failed" for node in self.tracked)
-        return outcomes
+        measured = (node for node in self.nodes.values() if node.measured)
+        return outcomes, Counter((node.passed, node.measured) for node in measured)
 
     def summary(self) -> SuiteSummary:
-        from regauge.reports._documents import SuiteSummary
-
-        first = self.first
-        outcomes = self.settled_outcomes + self._outcomes()
+        first, usage = self.first, self.usage
+        outcomes, nodes = self._count_nodes()
+        outcomes += self.settled_outcomes
         tracked_failed = outcomes.pop("tracked", 0)
-        latencies = sorted(self.latencies_s)
-        cost_usd = _total(self.costs_usd)
+        latencies = sorted(usage.latencies_s)
+        cost_usd = _total(usage.costs_usd)
         # Advisory checks, which differ by case, come last by name.
         order = {name: name if name.startswith(f"{_CHECKS}: ") else "" for name in self.judges}
         judges = [self.judges[name] for name in sorted(order, key=order.__getitem__)]
+        of_judges = _Usage()
+        for judge in judges:
+            of_judges.join(judge.usage)
+        judge_counts, judge_latency_s = of_judges.counts, _total(of_judges.latencies_s)
+        judgements = judge_counts["judgements"]
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
         if first.get("side") is None:
-            counts = self.settled_nodes + self._counts_of_nodes()
+            counts = self.settled_nodes + nodes
         several = all(trials > 1 for _, trials in counts)
         return SuiteSummary(
             prompt=first["prompt"],
@@ -390,27 +395,31 @@ class _SuiteCount:
             tracked_failed=tracked_failed,
             not_blocking=len(self.not_blocking),
             unmeasured=outcomes["unmeasured"],
-            trials=self.counts["trials"],
-            replays=self.counts["replayed"],
-            live=self.counts["live"],
-            retries=self.counts["retries"],
-            input_tokens=self.counts["input_tokens"],
-            output_tokens=self.counts["output_tokens"],
+            trials=usage.counts["trials"],
+            replays=usage.counts["replayed"],
+            live=usage.counts["live"],
+            retries=usage.counts["retries"],
+            input_tokens=usage.counts["input_tokens"],
+            output_tokens=usage.counts["output_tokens"],
             cost_usd=cost_usd,
             spent_usd=None
-            if cost_usd is None and self.counts["live"]
-            else math.fsum(self.spent_usd),
+            if cost_usd is None and usage.counts["live"]
+            else math.fsum(usage.spent_usd),
             latency_p50_s=_percentile(latencies, 0.50),
             latency_p95_s=_percentile(latencies, 0.95),
             side=first.get("side"),
             all_of_k=all_of_k(counts) if several else [],
             one_of_k=one_of_k(counts) if several else [],
-            **_of_judges(judges),
-        )
-
-    def _counts_of_nodes(self) -> Counter[tuple[int, int]]:
-        return Counter(
-            (node.passed, node.measured) for node in self.nodes.values() if node.measured
+            judge_calls=judge_counts["calls"],
+            judge_live=judge_counts["live_calls"],
+            judge_retries=judge_counts["retries"],
+            judge_input_tokens=judge_counts["input_tokens"],
+            judge_output_tokens=judge_counts["output_tokens"],
+            judge_cost_usd=_total(of_judges.costs_usd),
+            judge_spent_usd=_total(of_judges.spent_usd),
+            judge_latency_s=None
+            if judge_latency_s is None or not judgements
+            else judge_latency_s / judgements,
         )
 
 
@@ -535,23 +544,21 @@ class RunTally:
             groups.setdefault(key, []).append(suite)
         for group in groups.values():
             group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
-        return [summary for group in groups.values() for summary in _summaries(group)]
+        summaries: list[SuiteSummary] = []
+        for group in groups.values():
+            of_group = [suite.summary() for suite in group]
+            if len(group) > 1:
+                comparisons = compare_models([suite.counts_of_cases() for suite in group])
+                of_group = [
+                    summary.model_copy(update={"comparison": comparison})
+                    for summary, comparison in zip(of_group, comparisons, strict=True)
+                ]
+            summaries += of_group
+        return summaries
 
     def causes(self) -> list[CauseGroup]:
         """The reasons for unmeasured trials, the largest group first."""
         return sorted(self._causes.values(), key=lambda group: -len(group.cases))
-
-
-def _summaries(group: Sequence[_SuiteCount]) -> list[SuiteSummary]:
-    """The summaries of suites with the same cases, each compared with the first."""
-    summaries = [suite.summary() for suite in group]
-    if len(group) == 1:
-        return summaries
-    comparisons = compare_models([suite.counts_of_cases() for suite in group])
-    return [
-        summary.model_copy(update={"comparison": comparison})
-        for summary, comparison in zip(summaries, comparisons, strict=True)
-    ]
 
 
 def eval_of(node: str) -> str:
@@ -580,23 +587,6 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 "cost_usd": 0.0,
                 "spent_usd": 0.0,
             }
-
-
-def _of_judges(judges: Sequence[_JudgeCount]) -> dict[str, Any]:
-    """The judges' model calls, by field of `SuiteSummary`."""
-    counts = sum((judge.counts for judge in judges), Counter[str]())
-    latency_s = _total(chain.from_iterable(judge.latencies_s for judge in judges))
-    judgements = counts["judgements"]
-    return {
-        "judge_calls": counts["calls"],
-        "judge_live": counts["live_calls"],
-        "judge_retries": counts["retries"],
-        "judge_input_tokens": counts["input_tokens"],
-        "judge_output_tokens": counts["output_tokens"],
-        "judge_cost_usd": _total(chain.from_iterable(judge.costs_usd for judge in judges)),
-        "judge_spent_usd": _total(chain.from_iterable(judge.spent_usd for judge in judges)),
-        "judge_latency_s": None if latency_s is None or not judgements else latency_s / judgements,
-    }
 
 
 def _left_to_gate(row: Mapping[str, Any]) -> bool:
@@ -645,7 +635,6 @@ def compare_models(models: Sequence[CaseCounts]) -> list[ModelComparison]:
 
 def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> ModelComparison:
     # Loads numpy, which a run of one model does not need.
-    from regauge.reports._documents import ModelComparison
     from regauge.stats import rate_difference, suite_p_value, wilson
 
     rates = [passed / trials for passed, trials in counts.values()]

@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isfinite
@@ -28,7 +28,7 @@ from regauge.errors import (
 from regauge.git import run_git, work_tree
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
-from regauge.reports._documents import GitState, JobState
+from regauge.reports._documents import GitState, JobState, RunRecord, ShardSuite
 from regauge.reports._tally import RunTally
 from regauge.runner import MissingCompletions, MissingJudgements
 from regauge.strict_json import is_list, is_mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.errors import UnmeasuredError
-    from regauge.reports._documents import DecisionDocument, RunRecord, ShardPart, Suggestion
+    from regauge.reports._documents import DecisionDocument, ShardPart, Suggestion
     from regauge.runner import Eval, EvalResult, JudgedVerdict, PlannedCase
 
 # git is fast, unless its disk or a lock hangs.
@@ -128,7 +128,7 @@ class RunEnd:
         omissions: Omissions that the user did not select, each with its fix.
         trouble: Errors of writing.
         unwritten: Rows that could not be written.
-        parts: In a shard, its part of each eval, in the shape of `ShardSuite`.
+        parts: In a shard, its part of each eval.
     """
 
     collected_cases: int = 0
@@ -144,7 +144,7 @@ class RunEnd:
     omissions: list[str] = field(default_factory=list[str])
     trouble: list[str] = field(default_factory=list[str])
     unwritten: list[str] = field(default_factory=list[str])
-    parts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    parts: list[ShardSuite] = field(default_factory=list[ShardSuite])
 
     def merge(self, other: RunEnd) -> RunEnd:
         """Merge the ends of two processes, which plan the same cases and write different files."""
@@ -163,16 +163,6 @@ class RunEnd:
             trouble=[*dict.fromkeys([*self.trouble, *other.trouble])],
             unwritten=[*self.unwritten, *other.unwritten],
             parts=self.parts or other.parts,
-        )
-
-    def with_files(
-        self, *, written_lines: Mapping[str, int], uncommitted: Mapping[str, int]
-    ) -> RunEnd:
-        """The same end, with further recordings."""
-        return replace(
-            self,
-            written_lines=_add_counts(self.written_lines, written_lines),
-            uncommitted=_add_counts(self.uncommitted, uncommitted),
         )
 
     def to_text(self) -> str:
@@ -202,8 +192,8 @@ def _add_counts(before: Mapping[str, int], later: Mapping[str, int]) -> dict[str
 
 def parts_of(
     evals: Mapping[str, Sequence[Eval]], selected: Sequence[PlannedCase]
-) -> list[dict[str, Any]]:
-    """A shard's part of each eval, in the shape of `ShardSuite`.
+) -> list[ShardSuite]:
+    """A shard's part of each eval.
 
     Args:
         evals: The suites of each eval, by node id.
@@ -218,21 +208,21 @@ def parts_of(
                 with path.open("rb") as file:
                     digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
     return [
-        {
-            "eval": node,
-            "prompt": suite.prompt.name,
-            "version": str(suite.prompt.version) if suite.prompt.version else None,
-            "prompt_digest": suite.prompt.digest,
-            "dataset": suite.dataset.name,
-            "dataset_digest": digests[suite.dataset.path],
-            "model": str(suite.model),
-            "judges": {judge.name: judge.digest for judge in suite.judges},
-            "trials": suite.trials,
-            "total": suite.dataset.size,
-            "cases": len(suite.dataset),
-            "selected_cases": counts[id(suite)],
-            "plan": suite.dataset.shard.plan if suite.dataset.shard is not None else "",
-        }
+        ShardSuite(
+            eval=node,
+            prompt=suite.prompt.name,
+            version=str(suite.prompt.version) if suite.prompt.version else None,
+            prompt_digest=suite.prompt.digest,
+            dataset=suite.dataset.name,
+            dataset_digest=digests[suite.dataset.path],
+            model=str(suite.model),
+            judges={judge.name: judge.digest for judge in suite.judges},
+            trials=suite.trials,
+            total=suite.dataset.size,
+            cases=len(suite.dataset),
+            selected_cases=counts[id(suite)],
+            plan=suite.dataset.shard.plan if suite.dataset.shard is not None else "",
+        )
         for node, suites in evals.items()
         for suite in suites
     ]
@@ -484,8 +474,6 @@ class RunWriter:
         Args:
             decision: The gate's decision, with secrets masked; None without a gate.
         """
-        from regauge.reports._documents import RunRecord  # loaded late: pydantic takes time
-
         self.close()
         record = RunRecord(
             id=self.directory.name,

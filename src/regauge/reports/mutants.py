@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, assert_never
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, assert_never
 
 from regauge.markdown import escape_markdown, fold_lines, table_lines
 from regauge.mutate import UNSCORED, score_of
-from regauge.reports._console import money
+from regauge.reports._console import StyledLine, money
 from regauge.reports._documents import GuardChangeDocument, GuardsDocument
 from regauge.wording import first_of, plural
 
@@ -17,24 +17,52 @@ if TYPE_CHECKING:
 
     from regauge.mutate import ChangedGuards, GuardChange, MutantClass, MutantRow, MutationReport
     from regauge.prompts import Prompt
+    from regauge.reports._console import Tone
 
-Tone = Literal["plain", "good", "bad", "warn", "quiet"]
 
-CLASS_WORDS: dict[MutantClass, str] = {
-    "killed": "guarded",
-    "survived": "survived",
-    "no-effect": "no effect",
-    "harmful": "harmful",
-    "undecided": "undecided",
-    "equivalent": "equivalent",
-}
-CLASS_TONES: dict[MutantClass, Tone] = {
-    "killed": "good",
-    "survived": "bad",
-    "no-effect": "warn",
-    "harmful": "bad",
-    "undecided": "quiet",
-    "equivalent": "quiet",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClassWords:
+    """The presentation of a class of mutants.
+
+    Attributes:
+        word: The word for it.
+        tone: The tone of its lines.
+        meaning: The cause and what is missing; empty if there is nothing to do.
+        unguarded: The reason why no case guards an instruction; empty for other classes.
+        obeyed: What the model does with an order in the input; empty for other classes.
+    """
+
+    word: str
+    tone: Tone
+    meaning: str = ""
+    unguarded: str = ""
+    obeyed: str = ""
+
+
+CLASSES: dict[MutantClass, _ClassWords] = {
+    "killed": _ClassWords(word="guarded", tone="good", obeyed="the model obeys, and a check fails"),
+    "survived": _ClassWords(
+        word="survived",
+        tone="bad",
+        meaning="outputs changed and no check failed: a judge or an expectation is missing",
+        unguarded="outputs change without it, and no check fails",
+        obeyed="outputs change, and no check fails",
+    ),
+    "no-effect": _ClassWords(
+        word="no effect",
+        tone="warn",
+        meaning="no output changed: a case is missing, or the text does nothing",
+        unguarded="no output changes without it",
+        obeyed="outputs stay as they are",
+    ),
+    "harmful": _ClassWords(
+        word="harmful",
+        tone="bad",
+        meaning="without the text, cases get better",
+        unguarded="cases get better without it",
+    ),
+    "undecided": _ClassWords(word="undecided", tone="quiet", meaning="not enough trials"),
+    "equivalent": _ClassWords(word="equivalent", tone="quiet"),
 }
 # The class of a line is the first of these among its mutants.
 WORST_FIRST: tuple[MutantClass, ...] = (
@@ -45,17 +73,6 @@ WORST_FIRST: tuple[MutantClass, ...] = (
     "killed",
     "equivalent",
 )
-CLASS_MEANINGS: dict[MutantClass, str] = {
-    "survived": "outputs changed and no check failed: a judge or an expectation is missing",
-    "no-effect": "no output changed: a case is missing, or the text does nothing",
-    "harmful": "without the text, cases get better",
-    "undecided": "not enough trials",
-}
-OBEYED: dict[MutantClass, str] = {
-    "killed": "the model obeys, and a check fails",
-    "survived": "outputs change, and no check fails",
-    "no-effect": "outputs stay as they are",
-}
 NOT_MEASURED = "not measured"
 # With class and place, a row fits into a line of a wide terminal.
 _CASES_SHOWN = 2
@@ -81,53 +98,53 @@ def _score_text(report: MutationReport) -> str:
     )
 
 
-def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[tuple[str, Tone]]:
+def mutation_lines(report: MutationReport, prompt: Prompt) -> Iterator[StyledLine]:
     """The prompt with a mark on each line, then scores, then the next step."""
     scored = [row for row in report.mutants if row.operator != UNSCORED]
-    yield mutation_headline(report), "plain"
-    yield "", "plain"
+    yield StyledLine(mutation_headline(report))
+    yield StyledLine("")
     if scored:
         yield from _marked_lines(scored, prompt.source.split("\n"))
-        yield "", "plain"
-    for line in score_lines(report):
-        yield line, "plain"
-    for kind, meaning in CLASS_MEANINGS.items():
-        rows = [row for row in scored if row.kind == kind and row.measured]
+        yield StyledLine("")
+    yield from map(StyledLine, score_lines(report))
+    for kind, words in CLASSES.items():
+        rows = [row for row in scored if row.kind == kind and row.measured and words.meaning]
         if rows:
-            words = f"{CLASS_WORDS[kind]}: {plural(len(rows), 'mutant')}; {meaning}"
-            yield words, CLASS_TONES[kind]
+            text = f"{words.word}: {plural(len(rows), 'mutant')}; {words.meaning}"
+            yield StyledLine(text, words.tone)
         for row in rows:
             note = f"  ({row.reason})" if row.reason else _example(row)
-            yield f"  {row.id}  line {row.line}  {_cut(row.text)}{note}", "plain"
-    for line in missing_lines(report):
-        yield line, "warn"
+            yield StyledLine(f"  {row.id}  line {row.line}  {_cut(row.text)}{note}")
+    yield from (StyledLine(line, "warn") for line in missing_lines(report))
     for row in report.mutants:
         if row.operator == UNSCORED:
-            yield f"order in the input, line {row.line}: {OBEYED.get(row.kind, row.kind)}", "plain"
-    yield f"{plural(report.calls, 'trial')}; {_next(report)}", "plain"
+            obeyed = CLASSES[row.kind].obeyed or row.kind
+            yield StyledLine(f"order in the input, line {row.line}: {obeyed}")
+    yield StyledLine(f"{plural(report.calls, 'trial')}; {_next(report)}")
 
 
-def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[tuple[str, Tone]]:
+def _marked_lines(rows: Sequence[MutantRow], source: Sequence[str]) -> Iterator[StyledLine]:
     """The lines of the prompt file from the first mutant to the last, with marks."""
     by_line: dict[int, list[MutantRow]] = {}
     for row in rows:
         by_line.setdefault(row.line, []).append(row)
-    width = max(map(len, [*CLASS_WORDS.values(), *map(class_words, rows)]))
+    width = max(map(len, [*(words.word for words in CLASSES.values()), *map(class_words, rows)]))
     for number in range(min(by_line), max(by_line) + 1):
         text = source[number - 1] if number <= len(source) else ""
         if number not in by_line:
-            yield f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet"
+            yield StyledLine(f"{'':{width}}  {number:4}  {text}".rstrip(), "quiet")
             continue
         worst = min(by_line[number], key=lambda row: WORST_FIRST.index(row.kind))
         count = len(by_line[number])
         count_note = f" ({count} mutants)" if count > 1 else ""
         mark = f"{class_words(worst):{width}}  {number:4}  "
-        yield f"{mark}{text}{count_note}{_case_note(worst)}", CLASS_TONES[worst.kind]
+        cases = f"   [{first_of(worst.cases, _CASES_SHOWN)}]" if worst.cases else ""
+        yield StyledLine(f"{mark}{text}{count_note}{cases}", CLASSES[worst.kind].tone)
 
 
 def class_words(row: MutantRow) -> str:
     """The words for a mutant's class; `not measured` without trials."""
-    return CLASS_WORDS[row.kind] if row.measured else NOT_MEASURED
+    return CLASSES[row.kind].word if row.measured else NOT_MEASURED
 
 
 def missing_lines(report: MutationReport) -> Iterator[str]:
@@ -147,10 +164,6 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
         f"not known without a key: which instructions these cases guard; about"
         f" {plural(missing.calls, 'call')}, {cost}"
     )
-
-
-def _case_note(row: MutantRow) -> str:
-    return f"   [{first_of(row.cases, _CASES_SHOWN)}]" if row.cases else ""
 
 
 def _example(row: MutantRow) -> str:
@@ -223,7 +236,7 @@ def _table(rows: Iterable[MutantRow]) -> Iterator[str]:
     heads = ("class", "line", "operator", "text", "cases", "judges or reason")
     cells = (
         (
-            CLASS_WORDS[row.kind],
+            CLASSES[row.kind].word,
             str(row.line),
             row.operator,
             _cut(row.text),
@@ -298,11 +311,6 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
 
 
 _KINDS = ("unguarded", "deleted", "edited", "added", "guarded")
-_NOT_GUARDED: dict[MutantClass, str] = {
-    "survived": "outputs change without it, and no check fails",
-    "no-effect": "no output changes without it",
-    "harmful": "cases get better without it",
-}
 
 
 def _is_guarded(change: GuardChange) -> bool:
@@ -346,7 +354,7 @@ def _lost_words(change: GuardChange) -> str:
     only = "the only one" if len(change.causes) == 1 else "the only ones"
     if change.after is None:
         return f"{causes}, {only} known to guard it; not measured again: {change.reason}"
-    return f"{causes}, {only} to guard it: {_NOT_GUARDED.get(change.after, change.after)}"
+    return f"{causes}, {only} to guard it: {CLASSES[change.after].unguarded or change.after}"
 
 
 def _after_words(change: GuardChange) -> str:
@@ -354,7 +362,7 @@ def _after_words(change: GuardChange) -> str:
         return f"not measured: {change.reason}"
     if change.after == "killed":
         return f"guarded by {_names(change.cases)}"
-    return f"not guarded: {_NOT_GUARDED.get(change.after, change.after)}"
+    return f"not guarded: {CLASSES[change.after].unguarded or change.after}"
 
 
 def _names(cases: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import pytest
 from regauge.cluster import _driver
 from regauge.cluster._calls import request_to_json
 from regauge.cluster._driver import Cluster, parse_address
-from regauge.cluster._worker import _WorkerCalls
+from regauge.cluster._worker_calls import WorkerCalls
 from regauge.datasets import GoldenCase
 from regauge.errors import ProviderError, UsageError
 from regauge.prompts import Attachment, Message
@@ -263,7 +263,7 @@ def test_a_scheduler_that_is_not_there_is_named(address: str, error: Exception, 
 
 
 def test_a_worker_that_is_not_like_the_driver_says_in_what(tmp_path: Path):
-    calls = _WorkerCalls(str(tmp_path), 1)
+    calls = WorkerCalls(str(tmp_path), 1)
     own = calls._identity
     assert own["commit"] == ""
 
@@ -281,7 +281,7 @@ def test_a_worker_that_is_not_like_the_driver_says_in_what(tmp_path: Path):
         "  fix: start it in a checkout of the project"
     )
     (tmp_path / "prompts").mkdir()
-    calls = _WorkerCalls(str(tmp_path), 1)
+    calls = WorkerCalls(str(tmp_path), 1)
     assert refusal(commit="0123456789abcdef") == (
         "its project is at no commit, and the one of this command at 0123456789ab\n"
         "  fix: check out 0123456789ab there, and restart it"
@@ -298,7 +298,7 @@ def test_a_worker_calls_a_target_and_returns_its_error_without_secrets(
     )
 
     async def main() -> list[dict[str, Any]]:
-        calls = _WorkerCalls(str(tmp_path), 1)
+        calls = WorkerCalls(str(tmp_path), 1)
         target, provider = calls._load_target("app:run")
 
         def call(x: int, digest: str) -> Any:

@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 from regauge.errors import (
     DatasetError,
     Diagnostic,
+    GitHubError,
     MissingRecordingError,
     ProviderError,
     RegaugeError,
@@ -111,3 +112,11 @@ def test_the_fix_of_an_error_is_an_attribute(error: UsageError):
     assert (error.message, error.fix) == ("no such prompt", "regauge new prompt NAME")
     several = UsageError(f"{error}\n{error}")
     assert (several.message, several.fix) == (str(several), "")
+
+
+def test_a_reworded_error_keeps_its_kind_and_its_facts():
+    error = GitHubError("no rights", kind="permission", status=403, fix="give them")
+    other = error.reworded("--pr: no rights\n  fix: give more")
+    assert (type(other), other.kind, other.status) == (GitHubError, "permission", 403)
+    assert (other.message, other.fix) == ("--pr: no rights", "give more")
+    assert str(error) == "no rights\n  fix: give them"

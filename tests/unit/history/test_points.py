@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from regauge.history import MeasuredSuite, trend_lines
+from regauge.history import trend_lines
+from regauge.reports import MeasuredSuite
 
 
 def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
@@ -37,9 +38,9 @@ def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
 def test_of_the_runs_of_a_version_the_fullest_counts_and_of_those_the_newest():
     (line,) = trend_lines([_suite(0), _suite(1, passed=9), _suite(2, measured=2, passed=2)])
     (point,) = line.points
-    assert (point.suite.run, point.runs, point.rate) == ("run-1", 3, 0.9)
+    assert (point.suite.run, point.runs, point.suite.rate) == ("run-1", 3, 0.9)
     assert line.runs == 3
-    assert point.cost_per_completion_usd == 0.002
+    assert point.suite.cost_per_completion_usd == 0.002
 
 
 def test_versions_stand_where_they_were_first_run():
@@ -78,14 +79,14 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
         ("more", "local:clerk", 1),
         ("triage", "other:model", 1),
     ]
-    assert lines[0].points[0].rate == 0.7
+    assert lines[0].points[0].suite.rate == 0.7
 
 
 def test_what_was_not_measured_has_no_rate():
     (line,) = trend_lines([_suite(measured=0, passed=0, completions=0)])
     (point,) = line.points
     assert (line.runs, line.unmeasured, point.runs) == (0, 1, 0)
-    assert (point.rate, point.cost_per_completion_usd) == (None, None)
+    assert (point.suite.rate, point.suite.cost_per_completion_usd) == (None, None)
     assert (point.interval.low, point.interval.high) == (0.0, 1.0)
 
 

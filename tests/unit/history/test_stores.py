@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import InvalidFileError, StoreError, UsageError
-from regauge.history import RunEntry, StorePlace
+from regauge.history import RunEntry, find_store
 from regauge.history._history import History, SyncReport
-from regauge.history._store import Store, explain_errors
+from regauge.history._place import FilePlace, explain_errors
+from regauge.history._store import Store
 from regauge.project import Project
 from regauge.reports import RunWriter
 
@@ -98,7 +99,7 @@ def test_an_error_of_a_store_has_a_fix(tmp_path: Path, error: Exception, words: 
 
 def test_a_directory_in_place_of_the_file_is_named(tmp_path: Path):
     place = history_of(tmp_path).place
-    assert place.file is not None
+    assert isinstance(place, FilePlace)
     place.file.mkdir(parents=True)
     with pytest.raises(StoreError, match="it is a directory\n  fix: move it away: mv "):
         Store(place)
@@ -106,7 +107,7 @@ def test_a_directory_in_place_of_the_file_is_named(tmp_path: Path):
 
 def test_a_url_of_a_server_that_cannot_be_read_is_named(tmp_path: Path):
     url = "postgresql://me:secret@db:port/evals?x=%zz"
-    place = StorePlace.from_settings(Project(root=tmp_path), {"REGAUGE_STORE": url})
+    place = find_store(Project(root=tmp_path), {"REGAUGE_STORE": url})
     with pytest.raises(StoreError, match="its URL cannot be read\n  fix: ") as caught:
         Store(place)
     assert "secret" not in str(caught.value)

@@ -174,7 +174,7 @@ def test_the_terminal_marks_each_line_and_markdown_escapes_texts():
         messages=(Message(role="system", content="x"),),
         source=source,
     )
-    lines = [text for text, _ in mutation_lines(report(*rows), prompt)]
+    lines = [line.text for line in mutation_lines(report(*rows), prompt)]
     assert lines[0].startswith(
         "triage 1.0.0 on sim:clerk-1 (simulated): 2 of 4 instructions guarded"
     )

@@ -72,7 +72,7 @@ def test_a_mutation_report_is_told_as_it_was_written_down(name: str):
     rows, changes = REPORTS[name]
     made = report(*rows).model_copy(update=changes)
     text = [
-        *(f"{tone:6}|{line}" for line, tone in mutation_lines(made, PROMPT)),
+        *(f"{line.tone:6}|{line.text}" for line in mutation_lines(made, PROMPT)),
         "",
         mutation_markdown(made),
         str(mutation_badge(made, len(rows))),

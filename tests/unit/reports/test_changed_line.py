@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.prompts import parse_prompt
-from regauge.reports.decisions import _changed_line
+from regauge.reports._prompt_diff import changed_line
 
 SOURCE = """\
 name: greet
@@ -25,31 +25,31 @@ messages:
 LINES = SOURCE.splitlines(keepends=True)
 
 
-def changed_line(before: list[str], after: list[str]) -> int:
+def line_between(before: list[str], after: list[str]) -> int:
     base, head = (
         parse_prompt("".join(lines), path=Path("a.prompt.yml")) for lines in (before, after)
     )
-    return _changed_line(head, base)
+    return changed_line(head, base)
 
 
 @pytest.mark.parametrize("number", [7, 8, 9, 11])
 def test_a_reworded_line_of_the_messages_is_named(number: int):
     reworded = LINES[number - 1].rstrip("\n") + "!\n"
     after = [*LINES[: number - 1], reworded, *LINES[number:]]
-    assert changed_line(LINES, after) == number
+    assert line_between(LINES, after) == number
 
 
 @pytest.mark.parametrize("number", [7, 8, 9])
 def test_a_new_line_is_named_and_for_a_removed_one_the_line_at_its_place(number: int):
     longer = [*LINES[: number - 1], "      Be new.\n", *LINES[number - 1 :]]
-    assert changed_line(LINES, longer) == number
+    assert line_between(LINES, longer) == number
     shorter = [*LINES[: number - 1], *LINES[number:]]
-    assert changed_line(LINES, shorter) == number
+    assert line_between(LINES, shorter) == number
 
 
 def test_messages_come_before_other_keys_and_these_count_alone():
     described = [LINES[0], "description: Says hello.\n", *LINES[2:]]
-    assert changed_line(LINES, described) == 2
+    assert line_between(LINES, described) == 2
     both = [*described[:7], "      Be very brief.\n", *described[8:]]
-    assert changed_line(LINES, both) == 8
-    assert changed_line(LINES, LINES) == 1
+    assert line_between(LINES, both) == 8
+    assert line_between(LINES, LINES) == 1

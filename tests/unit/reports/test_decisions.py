@@ -26,7 +26,7 @@ from regauge.reports._documents import (
 )
 from regauge.reports._gate_console import headline
 from regauge.reports._markdown import shown_text
-from regauge.reports.decisions import next_step
+from regauge.reports._next_step import next_step
 
 DIFF = """\
 --- alert-severity@1.0.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.reports import RunEnd
+from regauge.reports import RunEnd, ShardSuite
 from regauge.reports._runs import _parts
 from regauge.reports._writer import job_state
 from regauge.runner import MissingJudgements
@@ -26,11 +26,15 @@ def missing(judge: str, count: int, cost_usd: float | None = 0.5) -> MissingJudg
     )  # fmt: skip
 
 
+PART = ShardSuite(
+    eval="e", prompt="p", version=None, prompt_digest="0", dataset="p", dataset_digest="1",
+    model="sim:m", judges={}, trials=1, total=5, cases=5, selected_cases=3,
+)  # fmt: skip
 FIRST = RunEnd(
     collected_cases=5, selected_cases=3, missing_judgements=[missing("tone", 2)],
     written_lines={"b": 1, "a": 2}, uncommitted={"a": 1}, turns=2, without_result=["x"],
     left_out={"n1": "why"}, omissions=["o"], trouble=["disk full"], unwritten=["r1"],
-    parts=[{"eval": "e"}],
+    parts=[PART],
 )  # fmt: skip
 OTHER = RunEnd(
     collected_cases=5, selected_cases=4, missing_judgements=[missing("short", 1), missing("tone", 3, None)],
@@ -42,7 +46,7 @@ MERGED = RunEnd(
     missing_judgements=[replace(missing("tone", 5, None), stale=2), missing("short", 1)],
     written_lines={"a": 5, "b": 1, "c": 1}, uncommitted={"a": 1}, session=7, turns=3,
     without_result=["x", "y"], left_out={"n1": "why", "n2": "so"}, omissions=["o"],
-    trouble=["disk full", "late"], unwritten=["r1", "r2"], parts=[{"eval": "e"}],
+    trouble=["disk full", "late"], unwritten=["r1", "r2"], parts=[PART],
 )  # fmt: skip
 
 
@@ -52,7 +56,7 @@ def test_ends_of_processes_are_merged_and_survive_the_way_between_them():
     assert RunEnd().merge(OTHER).omissions == ["p"]
     assert replace(FIRST, session=3).merge(RunEnd()).session == 3
     assert [RunEnd.from_text(end.to_text()) for end in (FIRST, MERGED)] == [FIRST, MERGED]
-    more = FIRST.with_files(written_lines={"b": 2}, uncommitted={"d": 1})
+    more = FIRST.merge(RunEnd(written_lines={"b": 2}, uncommitted={"d": 1}))
     assert (more.written_lines, more.uncommitted) == ({"a": 2, "b": 3}, {"a": 1, "d": 1})
 
 

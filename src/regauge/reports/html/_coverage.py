@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 from regauge.mutate import UNSCORED
 from regauge.reports.html._page import render_page
 from regauge.reports.mutants import (
-    CLASS_MEANINGS,
-    CLASS_TONES,
-    CLASS_WORDS,
+    CLASSES,
     NOT_MEASURED,
-    OBEYED,
     WORST_FIRST,
     class_words,
     missing_lines,
@@ -31,14 +28,14 @@ _SCRIPTS = ("dom.js", "diff.js", "page.js", "coverage.js")
 _FOLDED_FROM = 8
 # A line counts as guarded only if all of its mutants were measured.
 _ORDER = [
-    *(CLASS_WORDS[kind] for kind in WORST_FIRST if kind not in {"killed", "equivalent"}),
+    *(CLASSES[kind].word for kind in WORST_FIRST if kind not in {"killed", "equivalent"}),
     NOT_MEASURED,
-    *(CLASS_WORDS[kind] for kind in ("killed", "equivalent")),
+    *(CLASSES[kind].word for kind in ("killed", "equivalent")),
 ]
-_TONES = {CLASS_WORDS[kind]: tone for kind, tone in CLASS_TONES.items()}
+_TONES = {words.word: words.tone for words in CLASSES.values()}
 _MEANINGS = {
     "guarded": "a critical or required case breaks without it, or the suite is worse",
-    **{CLASS_WORDS[kind]: meaning for kind, meaning in CLASS_MEANINGS.items()},
+    **{words.word: words.meaning for words in CLASSES.values() if words.meaning},
     NOT_MEASURED: "left out of this run, or without completions",
     "equivalent": "marked with a reason; it does not count",
 }
@@ -63,6 +60,11 @@ class _MutantView:
     def tone(self) -> str:
         """The color of its class."""
         return _TONES.get(self.word, "quiet")
+
+    @property
+    def obeyed(self) -> str:
+        """The reaction of the model, if the text is an order in the input."""
+        return (CLASSES[self.row.kind].obeyed if self.row is not None else "") or self.word
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,14 +131,7 @@ def coverage_html(
             if word in words
         ],
         scored=sorted(scored, key=lambda result: result.mutant.place.line),
-        orders=[
-            (
-                result,
-                OBEYED.get(result.row.kind, result.word) if result.row is not None else result.word,
-            )
-            for result in results
-            if result.mutant.operator == UNSCORED
-        ],
+        orders=[result for result in results if result.mutant.operator == UNSCORED],
         judges=list(
             dict.fromkeys(
                 [*judges, *(name for row in rows.values() if row.cases for name in row.judges)]

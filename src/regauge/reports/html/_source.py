@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.project import Project
     from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._measured import MeasuredSuite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,34 +135,6 @@ def _short(subject: str) -> str:
 _POINTS_MAX = 40
 
 
-class MeasuredPrompt(Protocol):
-    """The measurement of one prompt, dataset and model in one run, from the run history.
-
-    Attributes:
-        measured: The number of cases with an outcome.
-        passed: The number of passed cases; in a gate run, by the first trial of each case.
-    """
-
-    @property
-    def run(self) -> str: ...
-    @property
-    def started_at(self) -> str: ...
-    @property
-    def version(self) -> str | None: ...
-    @property
-    def prompt_digest(self) -> str: ...
-    @property
-    def dataset(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def side(self) -> str | None: ...
-    @property
-    def measured(self) -> int: ...
-    @property
-    def passed(self) -> int: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRate:
     """One run of one prompt.
@@ -195,7 +168,7 @@ class PassRate:
 def points_of(
     record: RunRecord,
     counts: Mapping[str, tuple[int, int]],
-    measured: Mapping[str, Iterable[MeasuredPrompt]],
+    measured: Mapping[str, Iterable[MeasuredSuite]],
 ) -> dict[str, list[PassRate]]:
     """The points of each prompt up to this run, the oldest first.
 
@@ -254,7 +227,7 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
 
 
 def _point(
-    run: str, started_at: str, suite: MeasuredPrompt | SuiteSummary, passed: int, cases: int
+    run: str, started_at: str, suite: MeasuredSuite | SuiteSummary, passed: int, cases: int
 ) -> PassRate:
     interval = wilson(passed, cases)
     return PassRate(
@@ -304,7 +277,7 @@ def load_source(
     *,
     project: Project,
     against: Path | None = None,
-    measured: Callable[[str], Iterable[MeasuredPrompt]] | None = None,
+    measured: Callable[[str], Iterable[MeasuredSuite]] | None = None,
     cases: bool = True,
 ) -> ReportSource:
     """Read the data of a page.

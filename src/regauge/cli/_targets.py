@@ -9,14 +9,8 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, cast
 
-from regauge.cli._terminal import (
-    echo,
-    echo_diff,
-    echo_json,
-    measured_lines,
-    point_document,
-    rate_text,
-)
+from regauge.cli._terminal import echo, echo_diff, echo_json
+from regauge.cli._trends import measured_lines, point_document, rate_text
 from regauge.errors import GitError, InvalidFileError, UsageError
 from regauge.gate import BaseCommit, find_base, target_of_base
 from regauge.project import RecordedTarget
@@ -274,7 +268,7 @@ class TargetCommands:
     def _points(self) -> list[TrendPoint]:
         """The measurements of its evals, those of lines with most runs first."""
         lines = measured_lines(self._project, self.evals)
-        return [point for line in lines for point in line.points if point.rate is not None]
+        return [point for line in lines for point in line.points if point.suite.rate is not None]
 
     def _digest(self, state: TargetState) -> str:
         """The digest of a state in runs and baselines."""

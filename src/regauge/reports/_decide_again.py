@@ -1,0 +1,279 @@
+"""A decision again, from the record of a gate run, without calls."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from regauge.errors import UsageError
+from regauge.gate import (
+    EXIT_CODES,
+    Gate,
+    GateCase,
+    case_from_json,
+    case_to_json,
+    facts_of_row,
+    final_decision,
+    operating_line_of,
+    policy_to_json,
+)
+from regauge.providers import shown_output
+from regauge.reports._next_step import lasting_fix, next_step
+from regauge.reports.decisions import (
+    CaseEvidence,
+    are_models,
+    case_document,
+    held_to_floor,
+    output_documents,
+    reasons_of,
+    status_counts,
+    suite_test,
+)
+from regauge.wording import cause_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from regauge.gate import (
+        Baseline,
+        GateOutcome,
+        GatePolicy,
+        Side,
+    )
+    from regauge.gate.baselines import StoredBaseline
+    from regauge.reports._documents import (
+        CaseDocument,
+        DecisionDocument,
+        OutputDocument,
+        PromptDocument,
+    )
+
+
+# By prompt, case and side: the trials, sorted by number.
+_Rows: TypeAlias = dict[tuple[str, str, str], list[dict[str, Any]]]
+
+
+def decide_again(
+    document: DecisionDocument,
+    rows: Iterable[dict[str, Any]],
+    policy: GatePolicy,
+    *,
+    looser_options: Sequence[str] = (),
+    baseline: Baseline | None = None,
+    rerun_command: str = "",
+) -> DecisionDocument:
+    """Decide again on the trials of a run; missing trials count as not recorded.
+
+    Args:
+        document: The decision of the run.
+        rows: The rows of the run.
+        policy: The policy to apply.
+        looser_options: Options that are looser than the policy of the run.
+        baseline: Another baseline to use; None for that of the run.
+        rerun_command: The command that decides again; empty to keep the old one.
+
+    Raises:
+        UsageError: The record cannot be read, or the baseline does not match.
+    """
+    recorded = _by_case(document, rows)
+    cases = [
+        case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.gate_cases
+    ]
+    if baseline is not None:
+        cases = _with_baseline(cases, document, baseline, recorded)
+    graded = {
+        case.key: frozenset(c["graded"]) for case, c in zip(cases, document.gate_cases, strict=True)
+    }
+    outcome = _outcome(cases, policy, graded, recorded)
+    audit = document.audit if document.audit and document.audit.result == "better" else None
+    is_broken = any(
+        prompt.rules or (prompt.anchor is not None and prompt.anchor.blocks)
+        for prompt in document.prompts
+    )
+    decision = held_to_floor(
+        final_decision(
+            outcome.decision,
+            broken=is_broken or audit is not None,
+            unmeasured=bool(document.unmeasured),
+        ),
+        document.prompts,
+    )
+    prompts = [
+        prompt.model_copy(
+            update={
+                "counts": status_counts(outcome, prompt.prompt),
+                "test": suite_test(outcome, prompt.prompt),
+            }
+        )
+        for prompt in document.prompts
+    ]
+    reasons = reasons_of(
+        outcome,
+        prompts,
+        document.unmeasured,
+        base_unavailable=document.base_unavailable,
+        not_run=document.not_run,
+    )
+    line = operating_line_of(outcome)
+    decided = document.model_copy(
+        update={
+            "decision": decision,
+            "exit_code": EXIT_CODES[decision],
+            "reasons": [audit.message, *reasons] if audit is not None else reasons,
+            "prompts": prompts,
+            "cases": _case_documents(document, outcome, cases, recorded),
+            "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
+            "operating_line": str(line) if line is not None else "",
+            "policy": policy_to_json(policy),
+            "looser_options": [*document.looser_options, *looser_options],
+            "gate_cases": [
+                {**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases
+            ],
+            "rerun_command": rerun_command or document.rerun_command,
+        }
+    )
+    missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
+    causes = (row["cause"] for rows_ in recorded.values() for row in rows_ if row["cause"])
+    fix = lasting_fix((cause["kind"], cause["message"]) for cause in causes)
+    return decided.model_copy(update={"next": next_step(decided, missing, fix=fix)})
+
+
+def _case_documents(
+    document: DecisionDocument, outcome: GateOutcome, cases: Sequence[GateCase], recorded: _Rows
+) -> list[CaseDocument]:
+    before = {(case.prompt, case.case): case for case in document.cases}
+    other_models = {
+        prompt.prompt
+        for prompt in document.prompts
+        if prompt.base_model and are_models(prompt.base_model, prompt.model)
+    }
+    return [
+        case_document(
+            outcome,
+            case,
+            report,
+            _recorded_evidence(
+                case,
+                before[case.key],
+                recorded,
+                across_models=case.prompt in other_models,
+                base_unavailable=case.prompt in document.base_unavailable,
+            ),
+        )
+        for case, report in zip(cases, outcome.cases, strict=True)
+    ]
+
+
+def _outcome(
+    cases: Sequence[GateCase],
+    policy: GatePolicy,
+    graded: Mapping[tuple[str, str], frozenset[str]],
+    recorded: _Rows,
+) -> GateOutcome:
+    """The gate's decision on recorded trials only."""
+    gate = Gate(cases, policy)
+    checks = {case.key: case.checks for case in cases}
+    while requests := gate.pending_trials():
+        for request in requests:
+            trials = recorded.get((request.prompt, request.case, request.side), [])
+            key = (request.prompt, request.case)
+            for number in request.trials:
+                facts = (
+                    facts_of_row(trials[number], checks[key], graded=graded[key])
+                    if number < len(trials)
+                    else "not-recorded"
+                )
+                gate.observe(request.prompt, request.case, request.side, number, facts)
+    return gate.outcome()
+
+
+def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> _Rows:
+    """The trials by suite, case and side, sorted by number."""
+    keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
+    by_case: _Rows = defaultdict(list)
+    for row in rows:
+        key = keys.get(row["node"])
+        if key is not None and row.get("side") is not None:
+            by_case[*key, row["side"]].append(row)
+    for trials in by_case.values():
+        trials.sort(key=lambda row: row["trial"])
+    return by_case
+
+
+def _recorded_evidence(
+    case: GateCase,
+    before: CaseDocument,
+    recorded: _Rows,
+    *,
+    across_models: bool,
+    base_unavailable: bool,
+) -> CaseEvidence:
+    def read_outputs(side: Side) -> Iterator[list[OutputDocument]]:
+        for row in recorded.get((*case.key, side), ()):
+            if row["cause"] is None and row["source"] is not None:
+                text = shown_output(row["output"], row["refusal"], row.get("messages", ()))
+                failures = [
+                    (verdict["judge"], verdict["reason"], verdict["expected"], verdict["actual"])
+                    for verdict in row["verdicts"]
+                    if verdict["outcome"] == "fail" and verdict["blocking"]
+                ]
+                yield output_documents(side, row["trial"], text, failures)
+
+    rows = recorded.get((*case.key, "candidate"), ())
+    causes = [row["cause"]["message"] for row in rows if row["cause"]]
+    return CaseEvidence(
+        node=before.node,
+        location=before.location,
+        unmeasured=cause_line(causes[0]) if causes else "",
+        across_models=across_models,
+        base_unavailable=base_unavailable,
+        outputs=read_outputs,
+    )
+
+
+def _with_baseline(
+    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, recorded: _Rows
+) -> list[GateCase]:
+    """The cases, with the baselines of their prompts."""
+    baselines: dict[str, StoredBaseline] = {}
+    for prompt in document.prompts:
+        own_cases = [case for case in cases if case.prompt == prompt.prompt]
+        if prompt.prompt.split(" (")[0] == baseline.prompt and own_cases:
+            stored_baseline = _find_stored(prompt, baseline, own_cases)
+            baselines |= {prompt.prompt: stored_baseline} if stored_baseline is not None else {}
+    if not baselines:
+        raise UsageError(
+            f"the baseline of {baseline.prompt!r} does not match the base of this run\n"
+            "  fix: name a baseline of the same prompt, base version, model and judges"
+        )
+    changed: list[GateCase] = []
+    for case in cases:
+        digest = next(
+            (row["case_digest"] for row in recorded.get((*case.key, "candidate"), ())), None
+        )
+        stored_baseline = baselines.get(case.prompt)
+        if stored_baseline is not None and case.state == "changed" and digest is not None:
+            changed.append(replace(case, baseline=stored_baseline.find_trials(case.case, digest)))
+        else:
+            changed.append(case)
+    return changed
+
+
+def _find_stored(
+    prompt: PromptDocument, baseline: Baseline, cases: Sequence[GateCase]
+) -> StoredBaseline | None:
+    """The baseline of a prompt's base, for the dataset of these cases; None without one."""
+    names = {case.case for case in cases}
+    checks = {check for case in cases for check in case.checks}
+    fitting = [
+        stored_baseline
+        for stored_baseline in (*baseline.baselines, *baseline.previous)
+        if (stored_baseline.key.prompt, stored_baseline.key.model)
+        == (prompt.base_digest, prompt.base_model)
+        and checks == {*stored_baseline.key.judges}
+        and names & {*stored_baseline.cases}
+    ]
+    return max(
+        fitting, key=lambda stored_baseline: len(names & {*stored_baseline.cases}), default=None
+    )

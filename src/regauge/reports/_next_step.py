@@ -1,0 +1,131 @@
+"""The next step after a decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regauge.project import TARGET_KINDS
+from regauge.reports._documents import NextDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from regauge.reports._documents import DecisionDocument
+
+# Kinds of failures that persist in further calls: of targets, services, conversations, judges.
+_LASTING = frozenset({
+    "import", "outside", "signature", "malformed", "too-large", "closed",
+    "exception", "crash", "command", "unavailable", "connection", "timeout",
+    "authentication", "permission", "quota", "not-found", "bad-request", "redirect",
+    "ConversationError", "JudgeError", "MissingOutputError",
+})  # fmt: skip
+
+
+def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
+    """The fix of the first failure that would persist, of the base last; empty without one.
+
+    Args:
+        errors: Pairs of kind and message.
+    """
+    base_last = sorted(errors, key=lambda error: error[0] == "unavailable")
+    fixes = (message.partition("\n  fix: ")[2] for kind, message in base_last if kind in _LASTING)
+    return next(filter(None, fixes), "")
+
+
+def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -> NextDocument:
+    """The next step after a decision.
+
+    Args:
+        document: The decision.
+        missing: The command that runs missing trials; empty if none is missing.
+        fix: The fix to make first; empty without one.
+    """
+    match document.decision:
+        case "accept":
+            return _after_accepting(document)
+        case "refused":
+            return NextDocument(text="; ".join(dict.fromkeys(r.fix for r in document.refusals)))
+        case "reject":
+            return _after_rejecting(document)
+        case "undecided":
+            step = "continue"
+            if document.base_unavailable:
+                step = (
+                    "the base cannot be called: merge after a review of these cases, or"
+                    f" {fix or 'have it run here'} and continue"
+                )
+            elif fix:
+                step = f"{fix}, and continue"
+            elif "--more-trials" in missing:
+                step = (
+                    "mark the cases that matter as critical, or continue with the workflow's input"
+                    " `more-trials` or this command"
+                )
+            text = f"undecided is not accepted (exit code 4); {step}"
+            return NextDocument(text=text, command=missing)
+        case "unmeasured":
+            fixes = dict.fromkeys(omission.fix for omission in document.unmeasured if omission.fix)
+            open_ = any(guards.below for prompt in document.prompts for guards in prompt.guards)
+            action = "measure the changed lines with a key" if open_ else "make the missing trials"
+            text = "; ".join(fixes) or (f"{fix}; then {action}" if fix else action)
+            return NextDocument(text=text, command=missing)
+
+
+def _after_accepting(document: DecisionDocument) -> NextDocument:
+    changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
+    if document.not_measured:
+        # The command that runs more measures the other edits, too.
+        command = max((edit.command for edit in document.not_measured), key=len)
+        return NextDocument(text="measure what ran no trial before the merge", command=command)
+    if document.provisional and any(case.status == "undecided" for case in document.cases):
+        command = f"regauge gate {document.ref} --record=missing"
+        return NextDocument(text="have undecided cases tested before the merge", command=command)
+    if not changed:
+        return NextDocument(text="merge")
+    names = dict.fromkeys(name.partition(" (")[0] for name in changed)
+    return NextDocument(
+        text="merge, then update the baseline on the base branch",
+        command=f"regauge baseline update {' '.join(names)}",
+    )
+
+
+def _after_rejecting(document: DecisionDocument) -> NextDocument:
+    steps = list(dict.fromkeys(_steps(document)))
+    blocking = [case.prompt for case in document.cases if case.status == "broken" and case.blocks]
+    tests = ((prompt.prompt, prompt.test) for prompt in document.prompts)
+    worse = [name for name, test in tests if test is not None and test.status == "worse"]
+    targets = {
+        prompt.prompt
+        for prompt in document.prompts
+        if prompt.model.partition(":")[0] in TARGET_KINDS
+    }
+    names = [name for name in (*blocking, *worse) if name not in targets]
+    if targets.intersection((*blocking, *worse)):
+        accept = ", or accept broken cases in its `changelog`" if blocking else ""
+        steps.append(f"revert or edit the code of the target{accept}")
+    if names:
+        accept = ", accept broken cases in its changelog" if blocking else ""
+        steps.append(f"revert or edit the prompt{accept}, or search for a fix")
+        name = names[0].partition(" (")[0]
+        return NextDocument(text="; ".join(steps), command=f"regauge refine {name}")
+    return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
+
+
+def _steps(document: DecisionDocument) -> Iterator[str]:
+    """The fixes for the reasons of a rejection, apart from a worse prompt."""
+    for prompt in document.prompts:
+        yield from (rule.fix or rule.message for rule in prompt.rules)
+    if document.audit is not None and document.audit.result == "better":
+        yield document.audit.fix
+    blocking = {case.status for case in document.cases if case.blocks}
+    if "removed" in blocking:
+        yield "put the removed cases back, or list them under `removed` in the changelog"
+    if "new" in blocking:
+        yield "fix the new cases, or mark them `tier: tracked`"
+    for prompt in document.prompts:
+        if prompt.anchor is not None and prompt.anchor.blocks:
+            yield f"win back what {prompt.prompt} lost since {prompt.anchor.version}"
+        for guards in prompt.guards:
+            if guards.below == "floor":
+                command = f"regauge mutate {guards.prompt}"
+                yield f"add golden cases or judges for unguarded lines ({command})"
