@@ -31,6 +31,7 @@ from regauge.reports import (
     decision_lines,
     gate_progress_line,
     output_diff,
+    prompt_of_suite,
     status_words,
 )
 from regauge.reports.decisions import decision_document
@@ -89,7 +90,8 @@ class GateFailed(AssertionError):  # noqa: N818 - a failure, not an error
         super().__init__(document.message)
 
     def __str__(self) -> str:
-        rerun_line = f"  again: regauge gate --prompt {shlex.quote(self.document.prompt)}"
+        prompt = prompt_of_suite(self.document.prompt)
+        rerun_line = f"  again: regauge gate --prompt {shlex.quote(prompt)}"
         diff = [f"    {line}" for line in output_diff(self.document)]
         return printable("\n".join([self.document.message, *diff, rerun_line]))
 

@@ -527,3 +527,25 @@ def test_a_change_of_several_prompts_has_the_decision_that_it_had(
     edit, options = SEVERAL[row]
     edit(at)
     hold(at, f"several-{row}", *options)
+
+
+def test_reports_name_the_suites_of_a_prompt_with_several_datasets(sorters: Path, tmp_path: Path):
+    shutil.copytree(sorters, tmp_path / "shop", symlinks=True)
+    at = Sorters(tmp_path / "shop")
+    at.all("first")
+    at.git("commit", "--quiet", "--all", "-m", "first")
+    at.regauge("gate", "main")
+    comment = at.regauge("report", "latest", "--comment", "--dry-run")
+    rows = [line.split(" | ") for line in comment.splitlines() if line.startswith("| first")]
+    assert [row[0] for row in rows] == ["| first (first)", "| first (first-words)"]
+    assert [row[-2] for row in rows] == ["$0", "$0"]
+    assert comment.count("diff of prompts/first.prompt.yml") == 1
+    at.regauge("report", "latest", "-o", "gate.html")
+    page = (at.root / "gate.html").read_text("utf-8")
+    assert re.findall('data-nav="(first.*?)"', page) == ["first (first)", "first (first-words)"]
+    assert page.count("The case has no trial in this run.") == 16  # of the unchanged prompts
+    summary = at.evals("-k", "first")
+    assert re.findall(r"(?m)^(first.*?)  ", summary) == ["first (first)", "first (first-words)"]
+    assert "\n| first (first-words) | 2.1.0 |" in at.regauge("report", "latest", "-o", "-")
+    newest = at.regauge("runs", "list").splitlines()[0]
+    assert newest.endswith("first@2.1.0 (sim:clerk-1)")

@@ -205,9 +205,9 @@ def _run_line(record: RunRecord) -> str:
     unmeasured = sum(suite.unmeasured for suite in suites)
     costs = [suite.cost_usd for suite in record.suites]
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-    models: dict[str, list[str]] = {}
+    models: dict[str, dict[str, None]] = {}
     for suite in suites:
-        models.setdefault(f"{suite.prompt}@{suite.version or '-'}", []).append(suite.model)
+        models.setdefault(f"{suite.prompt}@{suite.version or '-'}", {})[suite.model] = None
     prompts = ", ".join(f"{prompt} ({', '.join(of)})" for prompt, of in models.items())
     commit = _commit(record)
     counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"

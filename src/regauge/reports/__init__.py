@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         write_csv as write_csv,
         write_parquet as write_parquet,
     )
+    from regauge.reports._suite_names import prompt_of_suite as prompt_of_suite
     from regauge.reports._tally import RunTally as RunTally
     from regauge.reports._writer import (
         RunEnd as RunEnd,

@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.recordings import check_file_sizes
+from regauge.reports._suite_names import SuiteNames
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
 from regauge.wording import first_of, percent, plural, printable, table_lines
 
@@ -33,7 +34,7 @@ _GROUPS_MAX, _MODES_MAX, _NAMES_MAX = 5, 5, 2
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
 _TEXT_COLUMNS = frozenset({"prompt", "version", "model", "completions", "difference to the first"})
 # A column that only some tables need.
-_NOT_BLOCKING = "not blocking"
+NOT_BLOCKING = "not blocking"
 COMPARED = ("pass rate", "difference to the first")
 
 
@@ -52,9 +53,10 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table of suites: headings, and a line per suite."""
     if not suites:
         return []
+    suites = SuiteNames(suites).apply(suites)
     rows = [suite_cells(suite) for suite in suites]
     unused = {
-        _NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
+        NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
         **dict.fromkeys(COMPARED, not any(suite.comparison for suite in suites)),
     }
     names = [name for name in rows[0] if not unused.get(name)]
@@ -437,7 +439,7 @@ def suite_cells(suite: SuiteSummary) -> dict[str, str]:
         "passed": str(suite.passed),
         "failed": str(suite.failed),
         "tracked": str(suite.tracked_failed),
-        _NOT_BLOCKING: str(suite.not_blocking),
+        NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
         **dict(zip(COMPARED, comparison_cells, strict=True)),
         "tokens": quantity(suite.input_tokens + suite.output_tokens),

@@ -20,6 +20,7 @@ from regauge.gate import (
 )
 from regauge.providers import shown_output
 from regauge.reports._next_step import lasting_fix, next_step
+from regauge.reports._suite_names import prompt_of_suite
 from regauge.reports.decisions import (
     CaseEvidence,
     are_models,
@@ -239,7 +240,7 @@ def _with_baseline(
     baselines: dict[str, StoredBaseline] = {}
     for prompt in document.prompts:
         own_cases = [case for case in cases if case.prompt == prompt.prompt]
-        if prompt.prompt.split(" (")[0] == baseline.prompt and own_cases:
+        if prompt_of_suite(prompt.prompt) == baseline.prompt and own_cases:
             stored_baseline = _find_stored(prompt, baseline, own_cases)
             baselines |= {prompt.prompt: stored_baseline} if stored_baseline is not None else {}
     if not baselines:

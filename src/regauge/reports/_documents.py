@@ -158,7 +158,7 @@ class PromptDocument(_Document):
         base_version: The base's; null without one.
         digest: Of everything that changes its behaviour.
         line: The first changed line, of the messages if there is one.
-        diff: The prompt file's unified diff.
+        diff: The prompt file's unified diff; empty for its further evals.
         counts: Cases by status.
         test: The test of the whole prompt; null if not run.
         anchor: The comparison with the anchor; null without one.

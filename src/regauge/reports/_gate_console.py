@@ -10,6 +10,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from regauge.reports._console import StyledLine, money
+from regauge.reports._suite_names import prompt_of_suite
 from regauge.strict_json import read_json
 from regauge.wording import first_of, plural, printable
 
@@ -401,7 +402,7 @@ def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
     yield from (StyledLine(f"  {line}", "quiet") for line in changed[:_DIFF_LINES_MAX])
     hidden_count = len(changed) - _DIFF_LINES_MAX
     if hidden_count > 0:
-        command = f"regauge diff {prompt.prompt} {ref}"
+        command = f"regauge diff {prompt_of_suite(prompt.prompt)} {ref}"
         yield StyledLine(f"  and {plural(hidden_count, 'changed line')} more: {command}", "quiet")
 
 

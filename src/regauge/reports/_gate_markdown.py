@@ -26,6 +26,7 @@ from regauge.reports._markdown import (
     shown_text,
     suggestion_blocks,
 )
+from regauge.reports._suite_names import SuiteNames
 from regauge.wording import percent, plural, printable
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ def record_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     """The decision of a run, or its tables without a gate."""
     if record.decision is None:
         return run_markdown(record, rows)
-    suites, suggestions = record.suites, record.suggestions
-    return decision_markdown(record.decision, suites=suites, suggestions=suggestions)
+    suites = SuiteNames(record.suites, record.decision).apply(record.suites)
+    return decision_markdown(record.decision, suites=suites, suggestions=record.suggestions)
 
 
 def decision_markdown(

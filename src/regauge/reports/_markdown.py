@@ -14,7 +14,15 @@ from regauge.markdown import (
     table_lines,
 )
 from regauge.providers import sum_if_known, transcript
-from regauge.reports._console import COMPARED, money, quantity, rates_of_k, suite_cells
+from regauge.reports._console import (
+    COMPARED,
+    NOT_BLOCKING,
+    money,
+    quantity,
+    rates_of_k,
+    suite_cells,
+)
+from regauge.reports._suite_names import SuiteNames
 from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import plural, printable
 
@@ -118,7 +126,7 @@ def _line(text: str) -> str:
 # GitHub accepts 65,536 characters in a comment; the HTML report has every case.
 _REASON_CHARS_MAX = 200
 _TEXTS = ("prompt", "version", "model")
-_COUNTS = ("cases", "passed", "failed", "tracked", "unmeasured")
+_COUNTS = ("cases", "passed", "failed", "tracked", NOT_BLOCKING, "unmeasured")
 _CALLS = ("tokens", "cost", "p50", "p95")
 # Within the same limit.
 _FAILED_CASES_MAX = 50
@@ -133,7 +141,8 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         record: The run.
         rows: Its rows, in the shape of `TrialRow`.
     """
-    suites = record.suites
+    names = SuiteNames(record.suites)
+    suites, rows = names.apply(record.suites), names.apply_to_rows(rows)
     lines = [f"### regauge: {_headline(record)}", "", *suite_table(suites), *_rates(suites)]
     lines += [*_criteria_notes(suites), *_judge_notes(suites), *_label_tables(suites)]
     troubled: list[dict[str, Any]] = []
@@ -177,7 +186,10 @@ def _headline(record: RunRecord) -> str:
 def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
     """The table of suites; several models of a prompt are compared with the first."""
     has_comparison = any(suite.comparison for suite in suites)
-    numbers = (*_COUNTS, *(COMPARED if has_comparison else ()), *_CALLS)
+    counts = [
+        name for name in _COUNTS if name != NOT_BLOCKING or any(row.not_blocking for row in suites)
+    ]
+    numbers = (*counts, *(COMPARED if has_comparison else ()), *_CALLS)
     heads = ["pass rate (95 % interval)" if name == "pass rate" else name for name in numbers]
     rows = [
         [*(escape_markdown(cells[name]) for name in _TEXTS), *(cells[name] for name in numbers)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from regauge.project import TARGET_KINDS
 from regauge.reports._documents import NextDocument
+from regauge.reports._suite_names import prompt_of_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,7 +83,7 @@ def _after_accepting(document: DecisionDocument) -> NextDocument:
         return NextDocument(text="have undecided cases tested before the merge", command=command)
     if not changed:
         return NextDocument(text="merge")
-    names = dict.fromkeys(name.partition(" (")[0] for name in changed)
+    names = dict.fromkeys(map(prompt_of_suite, changed))
     return NextDocument(
         text="merge, then update the baseline on the base branch",
         command=f"regauge baseline update {' '.join(names)}",
@@ -106,8 +107,8 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
     if names:
         accept = ", accept broken cases in its changelog" if blocking else ""
         steps.append(f"revert or edit the prompt{accept}, or search for a fix")
-        name = names[0].partition(" (")[0]
-        return NextDocument(text="; ".join(steps), command=f"regauge refine {name}")
+        command = f"regauge refine {prompt_of_suite(names[0])}"
+        return NextDocument(text="; ".join(steps), command=command)
     return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
 
 

@@ -142,11 +142,14 @@ def rule_document(
 
 
 def _prompt_diff(decided: GateResult, suite_base: SuiteBase) -> str:
-    base = suite_base.base
+    base, path = suite_base.base, suite_base.candidate.prompt.path
+    suites = (suite for suite in decided.comparison.suites if suite.candidate.prompt.path == path)
+    if next(suites) is not suite_base:
+        return ""
     if base is None or base.prompt.source == suite_base.candidate.prompt.source:
         return ""
-    path = str(decided.comparison.base_commit.project.relative(suite_base.candidate.prompt.path))
-    files = f"{path} ({decided.comparison.base_commit.ref})", path
+    place = str(decided.comparison.base_commit.project.relative(path))
+    files = f"{place} ({decided.comparison.base_commit.ref})", place
     return "\n".join(
         prompt_diff(base.prompt.source, suite_base.candidate.prompt.source, files=files)
     )

@@ -11,6 +11,7 @@ from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
 from regauge.reports._runs import read_record, read_rows
+from regauge.reports._suite_names import SuiteNames
 from regauge.reports._tally import models_of
 from regauge.stats import wilson
 
@@ -294,15 +295,17 @@ def load_source(
         InvalidFileError: A record cannot be read.
     """
     record = read_record(run)
-    rows = list(read_rows(run)) if cases else ()
-    names = {suite.prompt for suite in record.suites}
-    past = {name: measured(name) for name in names} if measured else {}
-    counts = pass_counts(record, rows if cases else read_rows(run))
+    names = SuiteNames(record.suites, record.decision)
+    prompts = {names.name(suite.prompt, suite.dataset): suite.prompt for suite in record.suites}
+    past = {name: measured(prompt) for name, prompt in prompts.items()} if measured else {}
+    record = record.model_copy(update={"suites": names.apply(record.suites)})
+    rows = list(names.apply_to_rows(read_rows(run))) if cases else ()
+    counts = pass_counts(record, rows if cases else names.apply_to_rows(read_rows(run)))
     return ReportSource(
         record=record,
         rows=rows,
         against=read_record(against) if against else None,
-        against_rows=list(read_rows(against)) if against and cases else (),
+        against_rows=list(names.apply_to_rows(read_rows(against))) if against and cases else (),
         golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
         history=points_of(record, counts, past),
         revisions=read_revisions(project, record),
