@@ -56,6 +56,6 @@ class SuiteNames:
         ]
 
     def apply_to_rows(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """The rows of trials with suite names instead of prompt names.."""
+        """The rows of trials with suite names instead of prompt names."""
         for row in rows:
             yield {**row, "prompt": self.name(row["prompt"], row["dataset"])}
