@@ -549,3 +549,21 @@ def test_reports_name_the_suites_of_a_prompt_with_several_datasets(sorters: Path
     assert "\n| first (first-words) | 2.1.0 |" in at.regauge("report", "latest", "-o", "-")
     newest = at.regauge("runs", "list").splitlines()[0]
     assert newest.endswith("first@2.1.0 (sim:clerk-1)")
+
+
+def test_a_page_tells_evals_with_the_same_dataset_apart(sorters: Path, tmp_path: Path):
+    shutil.copytree(sorters, tmp_path / "shop", symlinks=True)
+    at = Sorters(tmp_path / "shop")
+    at.git("checkout", "--quiet", "main")
+    at.edit("evals/test_first.py", ', dataset="first-words"', "")
+    at.git("rm", "--quiet", "fixtures/golden/first-words.jsonl", "fixtures/baselines/first.json")
+    at.git("commit", "--quiet", "--all", "-m", "One dataset")
+    at.git("checkout", "--quiet", "-b", "again")
+    at.all("first")
+    at.git("commit", "--quiet", "--all", "-m", "first")
+    at.regauge("gate", "main", "--prompt", "first")
+    at.regauge("report", "latest", "-o", "gate.html")
+    page = (at.root / "gate.html").read_text("utf-8")
+    cases = re.findall(r'{"id":"([^"]*)","dataset":"([^"]*)","node":"[^"]*::(\w+)\[', page)
+    ids = [f"first-{name}" for name in TICKETS]
+    assert cases == [(case, "first", test) for test in ("test_kind", "test_words") for case in ids]

@@ -30,8 +30,11 @@ class SuiteNames:
     def __init__(
         self, suites: Iterable[SuiteSummary], decision: DecisionDocument | None = None
     ) -> None:
+        # Two evals may have the same dataset, but no node.
+        self._nodes: dict[str, str] = {}
         if decision is not None:
             self._names = {prompt.prompt for prompt in decision.prompts}
+            self._nodes = {case.node: case.prompt for case in decision.cases if case.node}
             return
         datasets: dict[str, set[str]] = {}
         for suite in suites:
@@ -58,4 +61,5 @@ class SuiteNames:
     def apply_to_rows(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows of trials with suite names instead of prompt names."""
         for row in rows:
-            yield {**row, "prompt": self.name(row["prompt"], row["dataset"])}
+            name = self._nodes.get(row["node"]) or self.name(row["prompt"], row["dataset"])
+            yield {**row, "prompt": name}
