@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from regauge.errors import BudgetError, ProviderError, RecordingError, UnmeasuredError
@@ -216,10 +216,13 @@ class Drawing:
     async def complete(self, case_request: CaseRequest) -> SourcedCompletion:
         """Make one call and store the completion; simultaneous equal calls share it.
 
+        The first of them has it as live, the others from the store: it is paid for once.
+
         Raises:
             UnmeasuredError: There is no completion.
         """
         task = self._under_way.get(case_request.key)
+        is_shared = task is not None
         if task is None:
             self._refuse_huge(case_request)
             from_batch = (
@@ -230,7 +233,8 @@ class Drawing:
             task.add_done_callback(lambda done: self._finish(case_request.key, done))
         # A call that is paid for continues when its caller has stopped waiting for it.
         try:
-            return await asyncio.shield(task)
+            sourced = await asyncio.shield(task)
+            return replace(sourced, source="store") if is_shared else sourced
         except asyncio.CancelledError:
             if self._store_error is not None and task.cancelled():
                 raise RecordingError(self._store_error.diagnostics) from None
