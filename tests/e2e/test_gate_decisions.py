@@ -149,13 +149,6 @@ def new_prompt(at: Change) -> None:
     at.bump("major", "other")
 
 
-def settings(at: Change) -> None:
-    better(at)
-    at.edit(
-        SETTINGS, "baseline_trials = 5", 'baseline_trials = 4\non_broken = "warn"\nmin_effect = 0.5'
-    )
-
-
 def without_judge(at: Change) -> None:
     better(at)
     at.edit(EVAL, '        field_equals\\("severity"\\),\n', "")
@@ -199,23 +192,18 @@ def workflow(at: Change) -> None:
 
 ROWS: dict[str, tuple[Callable[[Change], object], tuple[str, ...]]] = {
     "nothing": (lambda _: None, ()),
-    "docs": (lambda at: at.write("notes.md", "x\n"), ()),
     "better": (better, ()),
-    "better-part": (better, ("--prompt", NAME)),
     "better-replayed": (better, ("--record=none",)),
     "not-bumped": (Change.reword, ()),
     "worse": (worse, ()),
     "worse-net": (worse, ("--on-broken=block", "--on-undecided=warn")),
-    "worse-warn": (worse, ("--on-broken=warn",)),
     "worse-more": (worse, ("--more-trials=8",)),
     "accepted": (accepted, ()),
     "removed": (removed, ()),
     "removed-with-reason": (removed_with_reason, ()),
     "new-case": (new_case, ()),
-    "edited-case": (lambda at: (better(at), at.case(expected={"severity": "info"})), ()),
     "edited-case-alone": (lambda at: at.case(note="Seen again", tags=["new"]), ()),
     "edited-input-alone": (lambda at: at.cases(lambda row: {**row, "inputs": {**row["inputs"], "summary": ""}}), ()),
-    "lower-tier": (lambda at: (better(at), at.case(tier="tracked")), ()),
     "critical": (lambda at: (worse(at), at.case(tier="critical")), ()),
     "weaker-schema": (weaker_schema, ()),
     "contract": (contract, ()),
@@ -225,14 +213,11 @@ ROWS: dict[str, tuple[Callable[[Change], object], tuple[str, ...]]] = {
     "deleted": (deleted, ()),
     "without-eval": (without_eval, ()),
     "new-prompt": (new_prompt, ()),
-    "settings": (settings, ()),
-    "settings-accepted": (settings, ("--accept-judge-change", "As agreed")),
     "without-judge": (without_judge, ()),
     "own-judge": (own_judge, ()),
     "tracked-state": (tracked_state, ()),
     "replaced-recordings": (replaced_recordings, ()),
     "another-model": (lambda at: (at.edit(PROMPT, "sim:clerk-1", "sim:poet-1"), at.bump()), ()),
-    "model-option": (better, ("--model", "sim:clerk-1")),
     "workflow": (workflow, ()),
     "estimate": (better, ("--dry-run",)),
 }  # fmt: skip
@@ -498,7 +483,6 @@ def contracts(at: Sorters) -> None:
 SEVERAL: dict[str, tuple[Callable[[Sorters], object], tuple[str, ...]]] = {
     "nothing": (lambda _: None, ()),
     "all": (Sorters.all, ()),
-    "all-of-one": (Sorters.all, ("--prompt", "second")),
     "all-in-a-file": (Sorters.all, ("--evals", "evals/test_third.py")),
     "all-replayed": (Sorters.all, ("--record=none",)),
     "all-estimated": (Sorters.all, ("--dry-run",)),
@@ -507,7 +491,6 @@ SEVERAL: dict[str, tuple[Callable[[Sorters], object], tuple[str, ...]]] = {
     "lower-all": (lower_all, ()),
     "lower-all-accepted": (lower_all, ("--accept-judge-change", "As agreed")),
     "judges": (judges, ()),
-    "judges-alone": (lambda at: at.edit("evals/test_second.py", "LIMIT = 90", "LIMIT = 9"), ()),
     "format-judges": (format_judges, ()),
     "fewer-evals": (fewer_evals, ()),
     "evaluators": (evaluators, ()),
