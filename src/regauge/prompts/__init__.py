@@ -2,7 +2,7 @@
 
 `_prompt.py` is the value and its rendering; `_parse.py` parses files. `_versions.py` finds prompts
 by name and version; `_edit.py` changes files in place and releases versions. `_lint.py` checks a
-project.
+project, `_content.py` the wording of messages.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import lazy_getattr
 
 if TYPE_CHECKING:
+    from regauge.prompts._content import (
+        content_errors as content_errors,
+        fix_messages as fix_messages,
+    )
     from regauge.prompts._edit import (
         Bump as Bump,
         bump as bump,
         set_contents as set_contents,
         set_model as set_model,
     )
-    from regauge.prompts._lint import (
-        content_errors as content_errors,
-        fix_messages as fix_messages,
-        lint_prompts as lint_prompts,
-        lint_warnings as lint_warnings,
-    )
+    from regauge.prompts._lint import lint_prompts as lint_prompts, lint_warnings as lint_warnings
     from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
     from regauge.prompts._prompt import Prompt as Prompt
     from regauge.prompts._replaceable import (

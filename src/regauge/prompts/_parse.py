@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, get_args
 
 import yaml
 
@@ -31,12 +31,17 @@ from regauge.wording import did_you_mean, snake_case
 from regauge.yaml_document import NodeReader, YamlError, compose_document, line_of, scalar_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.yaml_document import Entries
 
+ReadCommitted: TypeAlias = "Callable[[str], bytes | None]"
+"""Reads a file next to a prompt in a commit, by its name; None for no such file."""
+
+# The limit of a prompt file, too.
+_TOOLS_BYTES_MAX = 1024 * 1024
 _TEXT_TAGS = frozenset({"str", "int", "float", "bool", "merge"})
 
 
@@ -46,13 +51,15 @@ class Reader(NodeReader):
     Args:
         text: The text of the file.
         path: The path of the file, for errors.
-        lenient: Unknown keys are warnings, as for texts of commits.
+        committed: As for `parse_prompt`.
 
     Raises:
         PromptError: The text is no YAML, or is not one mapping.
 
     Attributes:
+        source: The text of the file.
         root: The mapping of the file, with marks that index the text.
+        lines: The lines of places, as in `Prompt`.
         errors: The errors, in order.
         warnings: The warnings, in order.
     """
@@ -60,7 +67,7 @@ class Reader(NodeReader):
     # No prompt has this many values.
     values_max: ClassVar[int] = 100_000
 
-    def __init__(self, text: str, path: Path, *, lenient: bool = False) -> None:
+    def __init__(self, text: str, path: Path, committed: ReadCommitted | None = None) -> None:
         super().__init__()
         try:
             root = compose_document(text)
@@ -74,9 +81,11 @@ class Reader(NodeReader):
                 line, problem = line_of(root), "a prompt file is a mapping of keys"
                 fix = "start with keys such as `model:` and `messages:`"
             raise PromptError([Diagnostic(path=path, line=line, message=problem, fix=fix)])
+        self.source = text
         self.root = root
         self.path = path
-        self._lenient = lenient
+        self._committed = committed
+        self.lines: dict[str, int] = {}
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
 
@@ -149,10 +158,29 @@ class Reader(NodeReader):
             if name not in names:
                 message = f"{subject} has no key {name!r}"
                 fix = did_you_mean(name, names) or f"known keys: {', '.join(names)}"
-                if self._lenient:
+                if self._committed is not None:
                     self.add_warning(line_of(key), f"{message}; it is ignored", fix)
                 else:
                     self.add_error(key, message, fix)
+
+    def read_sibling(self, name: str) -> str:
+        """Read a file below the folder of the prompt.
+
+        Raises:
+            ValueError: It is outside, not in the commit, or not UTF-8.
+            OSError: It cannot be read.
+        """
+        if self._committed is not None:
+            data = self._committed(name)
+            if data is None:
+                raise ValueError("the commit has no such file")
+        else:
+            folder = self.path.parent.resolve()
+            inner = (folder / name).resolve()
+            if not inner.is_relative_to(folder):
+                raise ValueError("it is a link that leaves the folder of the prompt")
+            data = read_regular(inner, bytes_max=_TOOLS_BYTES_MAX)
+        return data.decode("utf-8-sig")
 
 
 def kind_of(node: yaml.Node) -> str:
@@ -177,9 +205,7 @@ _ALIASES = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tok
 _RUN_PARAMETERS = {"n": "use `--trials`", "stream": "remove it"}
 
 
-def read_parameters(
-    reader: Reader, node: yaml.Node, lines: dict[str, int]
-) -> dict[str, JSON] | None:
+def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     """Read the parameters, by their snake_case names; None if the node is no mapping.
 
     An unknown parameter keeps its spelling, with a warning.
@@ -217,7 +243,7 @@ def read_parameters(
             continue
         parameters[name] = value
         spelled[name] = key_text
-        lines[f"modelParameters.{name}"] = line_of(key)
+        reader.lines[f"modelParameters.{name}"] = line_of(key)
     return parameters
 
 
@@ -355,7 +381,7 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
         return None
 
 
-def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple[InputSpec, ...]:
+def read_inputs(reader: Reader, node: yaml.Node) -> tuple[InputSpec, ...]:
     """Read the declared inputs: a list of names or mappings, or a mapping by name."""
     specs: dict[str, InputSpec] = {}
     for name, item, body in _read_input_nodes(reader, node):
@@ -369,7 +395,7 @@ def read_inputs(reader: Reader, node: yaml.Node, lines: dict[str, int]) -> tuple
             reader.add_error(item, f"inputs declares {name!r} twice")
         else:
             specs[name] = _input_spec(reader, name, item, body)
-            lines[f"inputs.{name}"] = line_of(item)
+            reader.lines[f"inputs.{name}"] = line_of(item)
     return tuple(specs.values())
 
 
@@ -543,8 +569,6 @@ name description version owner model modelParameters responseFormat jsonSchema t
 parallelToolCalls inputs rubric replaceable messages testData evaluators changelog
 """
 TOP_KEYS = tuple(_TOP_KEYS.split())
-# The limit of a prompt file, too.
-_TOOLS_BYTES_MAX = 1024 * 1024
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
 _TOOL_MESSAGE_KEYS = frozenset({"tool_calls", "tool_call_id"})
 _ROLES: tuple[Role, ...] = get_args(Role)
@@ -564,9 +588,7 @@ def prompt_name(path: Path) -> str:
     return path.name
 
 
-def parse_prompt(
-    text: str, *, path: Path, committed: Callable[[str], bytes | None] | None = None
-) -> Prompt:
+def parse_prompt(text: str, *, path: Path, committed: ReadCommitted | None = None) -> Prompt:
     """Parse the text of a prompt file.
 
     Args:
@@ -579,20 +601,16 @@ def parse_prompt(
         PromptError: All errors of the text, each with its line.
     """
     name = prompt_name(path)
-    reader = Reader(text, path, lenient=committed is not None)
+    reader = Reader(text, path, committed)
     entries = reader.entries(reader.root, "the file")
     _refuse_other_formats(reader, entries)
-    lines = {name: line_of(key) for name, (key, _) in entries.items()}
+    reader.lines |= {name: line_of(key) for name, (key, _) in entries.items()}
     # A key without a value is ignored, except `messages` and `rubric`.
     values = {name: entry for name, entry in entries.items() if scalar_tag(entry[1]) != "null"}
-    fields = _read_fields(reader, values, lines, name)
-    _read_tools(reader, values, lines, fields, committed)
-    messages = _read_messages(reader, entries, lines)
-    _note_variables(reader, text, messages, lines)
-    variables = [
-        place.removeprefix("variables.") for place in lines if place.startswith("variables.")
-    ]
-    rubric = read_rubric(reader, entries, variables, lines) if "rubric" in entries else None
+    fields = _read_fields(reader, values, name)
+    messages = _read_messages(reader, entries)
+    variables = _note_variables(reader, messages)
+    rubric = read_rubric(reader, entries, variables) if "rubric" in entries else None
     if rubric is not None:
         fields["response_format"] = rubric.response_format()
     if fields.get("inputs") is not None:
@@ -600,7 +618,7 @@ def parse_prompt(
         for variable in (name for name in variables if name not in input_names):
             fix = did_you_mean(variable, input_names) or f"declare {variable!r} under `inputs:`"
             problem = f"{{{{{variable}}}}} is not among the declared inputs"
-            reader.add_error_at(lines[f"variables.{variable}"], problem, fix)
+            reader.add_error_at(reader.lines[f"variables.{variable}"], problem, fix)
     # A misspelt key would silently change the prompt; keys that start with `x-` are free.
     foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
     reader.unknown(foreign, TOP_KEYS, "a prompt file")
@@ -611,16 +629,14 @@ def parse_prompt(
         path=path,
         messages=tuple(message for message, _ in messages),
         warnings=tuple(sorted(reader.warnings, key=lambda warning: warning.line or 0)),
-        lines=lines,
+        lines=reader.lines,
         source=text,
         rubric=rubric,
         **fields,
     )
 
 
-def parse_or_none(
-    text: str, path: Path, committed: Callable[[str], bytes | None] | None = None
-) -> Prompt | None:
+def parse_or_none(text: str, path: Path, committed: ReadCommitted | None = None) -> Prompt | None:
     """Parse the text of a prompt file; None if it is invalid."""
     try:
         return parse_prompt(text, path=path, committed=committed)
@@ -648,31 +664,36 @@ def _refuse_other_formats(reader: Reader, entries: Entries) -> None:
     raise PromptError(reader.errors)
 
 
-_BLOCKS: dict[str, Callable[[Reader, yaml.Node], object]] = {
-    "version": read_version,
-    "replaceable": read_replaceable,
-    "changelog": read_changelog,
-    "testData": read_test_data,
-    "evaluators": read_evaluators,
+# The keys whose value is a text, and those with a function for their value, by field of `Prompt`.
+_TEXT_FIELDS = {"name": "title", "description": "description", "model": "model", "owner": "owner"}
+_BLOCKS: dict[str, tuple[str, Callable[[Reader, yaml.Node], object]]] = {
+    "modelParameters": ("parameters", read_parameters),
+    "inputs": ("inputs", read_inputs),
+    "version": ("version", read_version),
+    "replaceable": ("replaceable", read_replaceable),
+    "changelog": ("changelog", read_changelog),
+    "testData": ("test_data", read_test_data),
+    "evaluators": ("evaluators", read_evaluators),
 }
 
 
-def _read_fields(
-    reader: Reader, entries: Entries, lines: dict[str, int], name: str
-) -> dict[str, Any]:
+def _read_fields(reader: Reader, entries: Entries, name: str) -> dict[str, Any]:
+    """Read the keys besides `messages` and `rubric`, by field of `Prompt`."""
     # The file name is the name of a prompt; the key `name` is its title.
     fields: dict[str, Any] = {"title": name}
-    texts = {"name": "title", "description": "description", "model": "model", "owner": "owner"}
     for key, (_, node) in entries.items():
-        if key in texts:
-            fields[texts[key]] = reader.text(node, key, _text_fix(key, node))
-        elif key == "modelParameters":
-            fields["parameters"] = read_parameters(reader, node, lines)
-        elif key == "inputs":
-            fields["inputs"] = read_inputs(reader, node, lines)
+        if key in _TEXT_FIELDS:
+            fields[_TEXT_FIELDS[key]] = reader.text(node, key, _text_fix(key, node))
         elif key in _BLOCKS:
-            fields[snake_case(key)] = _BLOCKS[key](reader, node)
+            field, read = _BLOCKS[key]
+            fields[field] = read(reader, node)
     fields["response_format"] = read_response_format(reader, entries)
+    if "tools" in entries:
+        fields["tools"], fields["tool_files"] = read_tools(reader, entries["tools"][1])
+    parameters: dict[str, JSON] = fields.get("parameters") or {}
+    fields["parameters"] = parameters | _tool_parameters(
+        reader, entries, parameters, fields.get("tools", ())
+    )
     return fields
 
 
@@ -685,9 +706,7 @@ def _text_fix(key: str, node: yaml.Node) -> str:
     return ""
 
 
-def _read_messages(
-    reader: Reader, entries: Entries, lines: dict[str, int]
-) -> list[tuple[Message, yaml.Node]]:
+def _read_messages(reader: Reader, entries: Entries) -> list[tuple[Message, yaml.Node]]:
     """Read all messages, each with the node of its content."""
     if "messages" not in entries:
         reader.add_error(reader.root, "there are no `messages`", _MESSAGES_FIX)
@@ -698,7 +717,7 @@ def _read_messages(
     if not items and (isinstance(node, yaml.SequenceNode) or scalar_tag(node) == "null"):
         reader.add_error(key, "`messages` is empty", _MESSAGES_FIX)
     for number, item in enumerate(items):
-        lines[f"messages[{number}]"] = line_of(item)
+        reader.lines[f"messages[{number}]"] = line_of(item)
         message = _read_message(reader, item)
         if message is not None:
             messages.append(message)
@@ -753,56 +772,36 @@ def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node]
     return Message(role="user", content=f"{{{{{name}}}}}", history=True), node
 
 
-def _note_variables(
-    reader: Reader, text: str, messages: list[tuple[Message, yaml.Node]], lines: dict[str, int]
-) -> None:
-    """Add the line of each variable's first use, and warn of braces without a name."""
+def _note_variables(reader: Reader, messages: list[tuple[Message, yaml.Node]]) -> list[str]:
+    """Return the variables, with the line of each one's first use; warn of braces without a name.
+
+    They are in the order of the text.
+    """
+    text = reader.source
+    variables: dict[str, int] = {}
     for message, node in messages:
         slots = compile_template(message.content).slots
         span = node.start_mark.index, node.end_mark.index
         # With YAML escapes in placeholders only the line of the message is known.
         seen = placeholder_lines(text, *span) if slots else {}
         for _, name in slots:
-            lines.setdefault(f"variables.{name}", seen.get(name, line_of(node)))
+            variables.setdefault(name, seen.get(name, line_of(node)))
         for part, problem, fix in template_warnings(message.content):
             position = text.find(part, *span)
             line = line_of(node) if position < 0 else text.count("\n", 0, position) + 1
             reader.add_warning(line, problem, fix)
+    reader.lines |= {f"variables.{name}": line for name, line in variables.items()}
+    return list(variables)
 
 
-def _sibling_reader(
-    path: Path, committed: Callable[[str], bytes | None] | None
-) -> Callable[[str], str]:
-    """Return a function that reads a file below the folder of a prompt."""
-
-    def read(name: str) -> str:
-        if committed is not None:
-            data = committed(name)
-            if data is None:
-                raise ValueError("the commit has no such file")
-        else:
-            folder = path.parent.resolve()
-            inner = (folder / name).resolve()
-            if not inner.is_relative_to(folder):
-                raise ValueError("it is a link that leaves the folder of the prompt")
-            data = read_regular(inner, bytes_max=_TOOLS_BYTES_MAX)
-        return data.decode("utf-8-sig")
-
-    return read
-
-
-def _read_tools(
+def _tool_parameters(
     reader: Reader,
     entries: Entries,
-    lines: dict[str, int],
-    fields: dict[str, Any],
-    committed: Callable[[str], bytes | None] | None,
-) -> None:
-    """Read `tools`, `toolChoice` and `parallelToolCalls`; the latter two are parameters."""
-    if "tools" in entries:
-        read = _sibling_reader(reader.path, committed)
-        fields["tools"], fields["tool_files"] = read_tools(reader, entries["tools"][1], read, lines)
-    names = tuple(str(tool["function"]["name"]) for tool in fields.get("tools", ()))
+    parameters: Mapping[str, JSON],
+    tools: Sequence[Mapping[str, Any]],
+) -> dict[str, JSON]:
+    """Read `toolChoice` and `parallelToolCalls`, which are parameters, too."""
+    names = tuple(str(tool["function"]["name"]) for tool in tools)
     tool_parameters: dict[str, JSON] = {}
     for key, name in (("toolChoice", "tool_choice"), ("parallelToolCalls", "parallel_tool_calls")):
         if key not in entries:
@@ -810,11 +809,10 @@ def _read_tools(
         key_node, node = entries[key]
         if "tools" not in entries:
             reader.add_error(key_node, f"{key} is given, but there are no `tools`")
-        elif name in (fields.get("parameters") or {}):
+        elif name in parameters:
             reader.add_error(key_node, f"{key} and modelParameters set {name}", "keep one of them")
         elif key == "toolChoice":
             tool_parameters[name] = read_tool_choice(reader, node, names)
         else:
             tool_parameters[name] = reader.flag(node, key)
-    if tool_parameters:
-        fields["parameters"] = {**(fields.get("parameters") or {}), **tool_parameters}
+    return tool_parameters

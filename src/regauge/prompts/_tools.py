@@ -16,7 +16,7 @@ from regauge.wording import did_you_mean
 from regauge.yaml_document import YamlError, line_of, read_yaml, scalar_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from regauge.digests import JSON
     from regauge.prompts._parse import Reader
@@ -31,19 +31,13 @@ _MESSAGE_KEYS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id
 
 
 def read_tools(
-    reader: Reader,
-    node: yaml.Node,
-    read: Callable[[str], str],
-    lines: dict[str, int],
+    reader: Reader, node: yaml.Node
 ) -> tuple[tuple[Mapping[str, JSON], ...], tuple[str, ...]]:
     """Read the tools of a prompt, in the form of the OpenAI API, and the names of their files.
 
     Args:
-        reader: Receives the errors.
+        reader: Receives the errors, and the line of each tool.
         node: A list of tools, or `{file: PATH}`; an item of the list may be such a file, too.
-        read: Called with the name of a file next to the prompt, for its text; raises ValueError or
-            OSError.
-        lines: Receives the line of each tool.
     """
     tools: dict[str, Mapping[str, JSON]] = {}
     files: list[str] = []
@@ -52,7 +46,7 @@ def read_tools(
         file = _file_in(item)
         if file:
             files.append(file)
-        values = _values_in_file(reader, item, file, read) if file else _values(reader, item)
+        values = _values_in_file(reader, item, file) if file else _values(reader, item)
         for value in values:
             tool = _tool(reader, item, value)
             if tool is None:
@@ -61,7 +55,7 @@ def read_tools(
             if name in tools:
                 reader.add_error(item, f"tools declares {name!r} twice", "rename or remove one")
             tools[name] = {"type": "function", "function": tool}
-            lines[f"tools.{name}"] = line_of(item)
+            reader.lines[f"tools.{name}"] = line_of(item)
     return tuple(tools.values()), tuple(files)
 
 
@@ -78,9 +72,7 @@ def _file_in(node: yaml.Node) -> str:
     return ""
 
 
-def _values_in_file(
-    reader: Reader, node: yaml.Node, file: str, read: Callable[[str], str]
-) -> tuple[JSON, ...]:
+def _values_in_file(reader: Reader, node: yaml.Node, file: str) -> tuple[JSON, ...]:
     path = PurePosixPath(file)
     if path.is_absolute() or ".." in path.parts or "\\" in file or "\0" in file:
         reader.add_error(
@@ -90,7 +82,7 @@ def _values_in_file(
         )
         return ()
     try:
-        document = read_yaml(read(file))
+        document = read_yaml(reader.read_sibling(file))
     except YamlError as error:
         problem = str(error).removeprefix("not YAML: ")
         place = "" if error.line is None else f", line {error.line}"
@@ -369,19 +361,15 @@ class RubricSpec:
         }
 
 
-def read_rubric(
-    reader: Reader, entries: Entries, variables: Collection[str], lines: dict[str, int]
-) -> RubricSpec | None:
+def read_rubric(reader: Reader, entries: Entries, variables: Collection[str]) -> RubricSpec | None:
     """Read the key `rubric`; None, with errors, if it is invalid.
 
     Args:
         reader: Receives the errors.
         entries: The top-level entries of the file.
         variables: The variables of the messages.
-        lines: Receives the line of the key.
     """
     key, node = entries["rubric"]
-    lines["rubric"] = line_of(key)
     inner = reader.mapping(node, "rubric", _FIX)
     if inner is None:
         return None
