@@ -55,12 +55,12 @@ __all__ = [
 _OWN: Final[Mapping[str, str]] = {
     "braintrust": "regauge.importers.platforms:read_braintrust",
     "deepeval": "regauge.importers.deepeval:read_deepeval",
-    "dotprompt": "regauge.importers.prompt_files:read_dotprompt",
+    "dotprompt": "regauge.importers.dotprompt:read_dotprompt",
     "inspect": "regauge.importers.inspect_logs:read_inspect",
     "langsmith": "regauge.importers.platforms:read_langsmith",
     "openai-evals": "regauge.importers.openai_evals:read_openai_evals",
     "promptfoo": "regauge.importers.promptfoo:read_promptfoo",
-    "prompty": "regauge.importers.prompt_files:read_prompty",
+    "prompty": "regauge.importers.prompty:read_prompty",
 }
 
 

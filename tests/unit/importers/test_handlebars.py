@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from regauge.importers._templates import TemplateError, render, to_jinja
+from regauge.importers._handlebars import to_jinja
+from regauge.importers._templates import TemplateError, render
 
 VALUES: dict[str, Any] = {
     "name": "Ada",

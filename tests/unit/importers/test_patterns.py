@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import regex  # type: ignore[import-untyped]
 
-from regauge.importers.promptfoo._assertions import python_pattern
+from regauge.importers.promptfoo._javascript import python_pattern
 
 
 @pytest.mark.parametrize(

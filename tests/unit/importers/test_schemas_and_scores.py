@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from regauge.importers.openai_evals import _scores
-from regauge.importers.prompt_files import _schema
+from regauge.importers.dotprompt import _schema
+from regauge.importers.openai_evals._registry import _scores
 
 
 def test_other_keys_may_be_declared_before_named_ones():

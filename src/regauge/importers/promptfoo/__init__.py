@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from regauge.importers._description import Imported
 
-__all__ = ["read_promptfoo"]
-
-
 _NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\Z", re.IGNORECASE)
 _ANY: Final = "prompts|providers|targets|tests|scenarios"
 _BOTH: Final = ("providers|targets", "prompts|tests|scenarios")

@@ -25,13 +25,11 @@ from regauge.importers._templates import (
     split_template,
 )
 from regauge.importers.promptfoo._assertions import checks_of
-from regauge.importers.promptfoo._context import SourcePrompt, chat_messages, read_prompts
-from regauge.importers.promptfoo._providers import (
-    LEXICON,
-    prompt_parameters,
-    read_providers,
-    target_of,
-)
+from regauge.importers.promptfoo._context import chat_messages
+from regauge.importers.promptfoo._models import LEXICON, prompt_parameters
+from regauge.importers.promptfoo._prompts import SourcePrompt, read_prompts
+from regauge.importers.promptfoo._providers import read_providers
+from regauge.importers.promptfoo._targets import target_of
 from regauge.importers.promptfoo._tests import read_tests
 from regauge.strict_json import is_list, mapping_of
 
@@ -43,6 +41,9 @@ if TYPE_CHECKING:
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._providers import SourceProvider
     from regauge.importers.promptfoo._tests import SourceTest
+
+    # The inputs of a case, and its variables that no prompt inserts.
+    _Inputs = tuple[dict[str, JSON], dict[str, JSON]]
 
 _AROUND: Final = ("prefix", "suffix")
 _TOOL_KEYS: Final = ("tool_calls", "tool_call_id")
@@ -86,6 +87,7 @@ class Configuration:
         self._name = name
         self._checks: dict[int, list[JSON]] = {}
         self._providers: list[SourceProvider] = []
+        self._models: list[SourceProvider] = []
 
     def read(self) -> None:
         """Read prompts, providers and tests, and combine them to evals."""
@@ -93,6 +95,7 @@ class Configuration:
         context, config = self._context, self._config
         context.imported.labels.clear()
         self._providers = read_providers(config, context, self._place)
+        self._models = [provider for provider in self._providers if provider.kind == "model"]
         for provider in self._providers:
             if provider.model:
                 context.imported.labels.update(dict.fromkeys(provider.names, provider.model))
@@ -117,9 +120,7 @@ class Configuration:
         if tests_with_output := [test for test in tests if test.output is not None]:
             name = unique_name(f"{self._name}-outputs", self._imported.datasets)
             self._record(name, tests_with_output, lambda test: text_of(test.output))
-            self._imported.datasets[name] = self._cases(
-                tests_with_output, lambda test: ({**test.vars}, {})
-            )
+            self._add_cases(name, tests_with_output, _all_inputs)
             self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
         tests_to_run = [test for test in tests if test.output is None]
         if tests and not tests_to_run:
@@ -150,9 +151,8 @@ class Configuration:
 
     def _parses_json(self) -> bool:
         """Return whether models return JSON, which promptfoo parses."""
-        models = [provider for provider in self._providers if provider.kind == "model"]
-        formats = {str(model.parameters.get("responseFormat")) for model in models}
-        return bool(models) and formats <= {"json_object", "json_schema"}
+        formats = {str(model.parameters.get("responseFormat")) for model in self._models}
+        return bool(formats) and formats <= {"json_object", "json_schema"}
 
     def _prompt(self, prompt: SourcePrompt, name: str, tests: Sequence[SourceTest]) -> None:
         """Add the evals of one prompt: for its models, and for each target."""
@@ -186,14 +186,13 @@ class Configuration:
                 self._context.note("dropped", place, f"`{key}` is not imported")
 
     def _note_models(self) -> None:
-        models = [provider for provider in self._providers if provider.kind == "model"]
-        names = list(dict.fromkeys(model.model for model in models if model.model))
+        names = list(dict.fromkeys(model.model for model in self._models if model.model))
         place = place_of(self._config, "providers", otherwise=self._place)
         if len(names) > 1:
             options = " ".join(f"--model {name}" for name in names)
             text = f"prompts name the first model; compare all with pytest evals {options}"
             self._context.note("changed", place, text)
-            if any(model.parameters != models[0].parameters for model in models):
+            if any(model.parameters != self._models[0].parameters for model in self._models):
                 text = "the models have different settings; prompts have those of the first"
                 self._context.note("changed", place, text)
         if not self._providers:
@@ -277,33 +276,32 @@ class Configuration:
         self._imported.prompts.append(ImportedPrompt(name=name, document=document))
         groups: dict[str, list[SourceTest]] = {}
         for test in tests:
-            test_models = [
-                provider for provider in models if _matches_name(test.providers, provider.names)
-            ]
-            if test.providers and not test_models:
-                if not any(
-                    _matches_name(test.providers, provider.names) for provider in self._providers
-                ):
-                    name_in_test = test.providers[0]
-                    text = f"the test names the provider {name_in_test}, which is not in the file"
-                    self._context.note("manual", test.place, text)
-                continue
-            model = test_models[0].model if test_models and test_models[0] is not models[0] else ""
-            if len(test_models) < len(models):
-                names = ", ".join(provider.model or provider.id for provider in test_models)
-                effect = (
-                    f"runs on {model} in an eval of its own" if model else "runs on every --model"
-                )
-                text = f"a test is only for {names}; it {effect}"
-                self._context.note("changed", test.place, text)
-            groups.setdefault(model, []).append(test)
+            test_models = _providers_for(test, models)
+            if test_models or not test.providers:
+                groups.setdefault(self._own_model(test, test_models, models), []).append(test)
+            elif not _providers_for(test, self._providers):
+                name_in_test = test.providers[0]
+                text = f"the test names the provider {name_in_test}, which is not in the file"
+                self._context.note("manual", test.place, text)
         for model, members in groups.items():
             words = slug(model.partition(":")[2], otherwise="model")
             dataset = name if not model else unique_name(f"{name}-{words}", self._imported.datasets)
-            self._imported.datasets[dataset] = self._cases(
-                members, lambda test: self._inputs(test, form)
-            )
+            self._add_cases(dataset, members, lambda test: self._inputs(test, form))
             self._imported.evals.append(ImportedEval(prompt=name, dataset=dataset, model=model))
+
+    def _own_model(
+        self,
+        test: SourceTest,
+        test_models: Sequence[SourceProvider],
+        models: Sequence[SourceProvider],
+    ) -> str:
+        """The model of the eval of a test that is not for the first model, else empty."""
+        model = test_models[0].model if test_models and test_models[0] is not models[0] else ""
+        if len(test_models) < len(models):
+            names = ", ".join(provider.model or provider.id for provider in test_models)
+            effect = f"runs on {model} in an eval of its own" if model else "runs on every --model"
+            self._context.note("changed", test.place, f"a test is only for {names}; it {effect}")
+        return model
 
     def _prompt_document(
         self,
@@ -339,9 +337,7 @@ class Configuration:
         document["messages"] = cast("JSON", list(form.messages))
         return document
 
-    def _inputs(
-        self, test: SourceTest, form: _PromptForm
-    ) -> tuple[dict[str, JSON], dict[str, JSON]]:
+    def _inputs(self, test: SourceTest, form: _PromptForm) -> _Inputs:
         """The inputs of a case, and the variables that its prompt does not insert."""
         values = dict(test.vars)
         for key in ("prefix", "suffix"):
@@ -378,7 +374,7 @@ class Configuration:
         names = {key for test in tests for key in test.vars if not key.startswith("__")}
         missing = dict.fromkeys(sorted(names), "") if provider.kind == "http" else {}
 
-        def inputs(test: SourceTest) -> tuple[dict[str, JSON], dict[str, JSON]]:
+        def inputs(test: SourceTest) -> _Inputs:
             values: dict[str, JSON] = {
                 **missing,
                 **{key: value for key, value in test.vars.items() if not key.startswith("__")},
@@ -403,10 +399,9 @@ class Configuration:
             except SourceError as error:
                 text = f"the provider is not imported: {error}; write a target named {name}"
                 self._context.note("manual", provider.place, text)
-        self._imported.datasets[name] = self._cases(tests, inputs)
-        if name not in self._imported.targets:
-            return
-        self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
+        self._add_cases(name, tests, inputs)
+        if name in self._imported.targets:
+            self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
 
     def _render(self, prompt: SourcePrompt, test: SourceTest) -> str:
         """Render the prompt as promptfoo does."""
@@ -430,7 +425,7 @@ class Configuration:
     def _cases_alone(self, tests: Sequence[SourceTest], *, kind: str) -> None:
         """Add golden cases without an eval; the user has to write a provider or prompt."""
         name = unique_name(self._name, self._imported.datasets)
-        self._imported.datasets[name] = self._cases(tests, lambda test: ({**test.vars}, {}))
+        self._add_cases(name, tests, _all_inputs)
         self._context.note(
             "manual",
             place_of(self._config, "tests", otherwise=self._place),
@@ -438,13 +433,11 @@ class Configuration:
             f" dataset={name!r}",
         )
 
-    def _cases(
-        self,
-        tests: Sequence[SourceTest],
-        inputs: Callable[[SourceTest], tuple[dict[str, JSON], dict[str, JSON]]],
-    ) -> list[ImportedCase]:
+    def _add_cases(
+        self, dataset: str, tests: Sequence[SourceTest], inputs: Callable[[SourceTest], _Inputs]
+    ) -> None:
         ids = case_ids(_title(test) for test in tests)
-        return [
+        self._imported.datasets[dataset] = [
             self._case(test, case_id, *inputs(test))
             for test, case_id in zip(tests, ids, strict=True)
         ]
@@ -490,6 +483,14 @@ def _matches_name(patterns: Sequence[str], names: frozenset[str]) -> bool:
         or any(name.startswith(f"{pattern}:") for name in names)
         for pattern in patterns
     )
+
+
+def _providers_for(test: SourceTest, providers: Sequence[SourceProvider]) -> list[SourceProvider]:
+    return [provider for provider in providers if _matches_name(test.providers, provider.names)]
+
+
+def _all_inputs(test: SourceTest) -> _Inputs:
+    return {**test.vars}, {}
 
 
 def _title(test: SourceTest) -> str:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from regauge.errors import InvalidFileError
 from regauge.importers._description import NoteKind, SourcePlace
 from regauge.importers._source import SourceError, place_of, placed
-from regauge.importers.promptfoo._assertions import constant_vars, is_kind
-from regauge.importers.promptfoo._providers import LEXICON
+from regauge.importers.promptfoo._assertions import is_kind
+from regauge.importers.promptfoo._javascript import constant_vars
+from regauge.importers.promptfoo._models import LEXICON
 from regauge.strict_json import as_list, is_list, is_mapping, mapping_of
 
 if TYPE_CHECKING:
@@ -79,10 +80,6 @@ class SourceTest:
     place: SourcePlace
     parses_json: bool = False
     tools: JSON = None
-
-
-class _UnreadableError(Exception):
-    """A test that cannot be imported; the text is the reason."""
 
 
 def read_tests(config: Mapping[str, Any], context: Context, place: SourcePlace) -> list[SourceTest]:
@@ -243,7 +240,7 @@ def _expand(
             for name, value in scenario_vars.items()
         ]
         count = math.prod(map(len, values))
-    except (_UnreadableError, SourceError, InvalidFileError) as error:
+    except (SourceError, InvalidFileError) as error:
         context.note("manual", place, f"a test is not imported: {error}")
         return
     if count > tests_max:
@@ -293,11 +290,11 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for reference in as_list(source):
         if _CODE.search(str(reference)):
-            raise _UnreadableError(f"{reference} is code, which is not run")
+            raise SourceError(f"{reference} is code, which is not run")
         for path in context.repository.find(str(reference), context.base):
             document = context.repository.read_yaml(path)
             if not is_mapping(document):
-                raise _UnreadableError(f"{context.repository.relative(path)} is no mapping")
+                raise SourceError(f"{context.repository.relative(path)} is no mapping")
             values.update(document)
     return values
 
@@ -329,14 +326,14 @@ def _values(
     if not (isinstance(value, str) and value.startswith("file://")):
         return [value]
     if _CODE.search(value):
-        raise _UnreadableError(f"the variable {name!r} is computed by code in {value}")
+        raise SourceError(f"the variable {name!r} is computed by code in {value}")
     return [_content(path, context) for path in context.repository.find(value, context.base)]
 
 
 def _content(path: Path, context: Context) -> str:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix in LEXICON.words("images"):
-        raise _UnreadableError(
+        raise SourceError(
             f"{context.repository.relative(path)} is no text; see images in golden-datasets"
         )
     text = context.repository.read_text(path)
