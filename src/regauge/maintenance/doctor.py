@@ -14,7 +14,8 @@ from regauge.errors import InvalidFileError, ProviderError, RegaugeError, UsageE
 from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import judge_status_rows, lint_labels
 from regauge.maintenance.collection import judges_in, with_evals
-from regauge.maintenance.stale import recording_errors, unreported_error
+from regauge.maintenance.lint import unreported_error
+from regauge.maintenance.stale import recording_errors
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.prompts import load_prompt, prompt_files
 from regauge.providers._endpoint import Endpoint
