@@ -45,10 +45,10 @@ from regauge.reports import (
     decide_again,
     decision_lines,
     decision_markdown,
+    estimated_cost,
     find_run,
     gate_annotations,
     git_state,
-    money,
     quantity,
     read_record,
     read_rows,
@@ -427,6 +427,6 @@ def _print_estimate(
 
 def _bill(bill: Bill) -> str:
     judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
-    cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
+    cost = estimated_cost(bill.cost_usd)
     calls = f"{plural(bill.trials, 'trial')}, {plural(bill.calls, 'call')}{judges}"
     return f"{calls}, about {quantity(bill.tokens)} tokens, {cost}"

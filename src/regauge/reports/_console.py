@@ -226,7 +226,7 @@ def _needed_lines(
 ) -> Iterator[StyledLine]:
     stale = f", {group.stale} of them recorded for {older}" if group.stale else ""
     yield StyledLine(f"needs recording: {title}{stale}", "bad")
-    cost = _about(group.cost_usd, group.batch_cost_usd)
+    cost = f"{estimated_cost(group.cost_usd)}{in_batch(group.batch_cost_usd)}"
     yield StyledLine(f"  {calls} {quantity(group.tokens)} tokens, {cost}")
     yield StyledLine(f"  record them: {group.command}")
 
@@ -402,10 +402,13 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-def _about(cost_usd: float | None, batch_cost_usd: float | None) -> str:
-    if cost_usd is None:
-        return "cost unknown (no price declared)"
-    return f"{money(cost_usd)}{in_batch(batch_cost_usd)}"
+def estimated_cost(cost_usd: float | None) -> str:
+    """The cost of an estimate, or that it is unknown.
+
+    >>> estimated_cost(1.234), estimated_cost(None)
+    ('$1.23', 'cost unknown (no price declared)')
+    """
+    return "cost unknown (no price declared)" if cost_usd is None else money(cost_usd)
 
 
 def in_batch(cost_usd: float | None) -> str:
