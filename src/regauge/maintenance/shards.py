@@ -169,38 +169,13 @@ def merge_shards(
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     directory = project.state_dir / "runs" / run_id
     directory.mkdir(parents=True, exist_ok=True)
-    tally = RunTally()
-    failed = False
-    failed_cases: dict[str, list[str]] = {}
-    rows = directory / "trials.jsonl"
     try:
-        with tempfile.TemporaryDirectory(dir=directory) as name, rows.open("wb") as file:
-            for part, counts, checked in _count_parts(parts, Path(name), project, redactor):
-                with checked.open("rb") as lines:
-                    shutil.copyfileobj(lines, file, _COPIED_BYTES)
-                checked.unlink()
-                tally.join(counts.tally)
-                unmeasured += _find_unmeasured(part, counts)
-                failed = failed or _has_failed(part, counts)
-                for prompt, cases in counts.failed_cases.items():
-                    _add_failed(failed_cases, prompt, cases)
+        rows = _merge_rows(parts, directory, project, redactor)
+        unmeasured += rows.unmeasured
         if not missing:
             unmeasured += _find_uncovered(parts)
-        with tempfile.TemporaryDirectory() as scratch:
-            recordings = read_recordings(
-                [part.directory / PART_RECORDINGS for part in parts],
-                Path(scratch),
-                redactor=redactor,
-            )
-            for _ in _gate_trials(parts, redactor):  # all are checked before anything is written
-                pass
-            for part in parts:
-                _refuse_cut_files(part)
-            changed_lines, shared = merge_recordings(
-                recordings, project.recordings_dir, replaces=first.record == "all"
-            )
-        _keep_trials(parts, project, redactor)
-        record = _record(run_id, parts, missing, tally, command, is_complete=not unmeasured)
+        changed_lines, shared = _merge_files(parts, project, redactor)
+        record = _record(run_id, parts, missing, rows.tally, command, is_complete=not unmeasured)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -216,14 +191,66 @@ def merge_shards(
     )
     return MergedRun(
         record=record,
-        tally=tally,
-        failed=failed,
-        failed_cases=failed_cases,
+        tally=rows.tally,
+        failed=rows.failed,
+        failed_cases=rows.failed_cases,
         unmeasured=unmeasured,
         written_lines={str(project.relative(path)): count for path, count in changed_lines.items()},
         notes=notes,
         trouble=[*filter(None, trouble)],
     )
+
+
+@dataclass(slots=True, kw_only=True)
+class _MergedRows:
+    """The counts of the rows of all shards; see `MergedRun`."""
+
+    tally: RunTally = field(default_factory=RunTally)
+    failed: bool = False
+    failed_cases: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    unmeasured: list[str] = field(default_factory=list[str])
+
+
+def _merge_rows(
+    parts: Sequence[_Part], directory: Path, project: Project, redactor: Redactor
+) -> _MergedRows:
+    """Check and count the rows of all shards, and write them to the run's directory."""
+    merged = _MergedRows()
+    with (
+        tempfile.TemporaryDirectory(dir=directory) as name,
+        (directory / "trials.jsonl").open("wb") as file,
+    ):
+        for part, counts, checked in _count_parts(parts, Path(name), project, redactor):
+            with checked.open("rb") as lines:
+                shutil.copyfileobj(lines, file, _COPIED_BYTES)
+            checked.unlink()
+            merged.tally.join(counts.tally)
+            merged.unmeasured += _find_unmeasured(part, counts)
+            merged.failed = merged.failed or _has_failed(part, counts)
+            for prompt, cases in counts.failed_cases.items():
+                _add_failed(merged.failed_cases, prompt, cases)
+    return merged
+
+
+def _merge_files(
+    parts: Sequence[_Part], project: Project, redactor: Redactor
+) -> tuple[Mapping[Path, int], int]:
+    """Merge the recordings of all shards, and store the trials of a gate; see `merge_recordings`.
+
+    All files are checked before anything is written.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        recordings = read_recordings(
+            [part.directory / PART_RECORDINGS for part in parts], Path(scratch), redactor=redactor
+        )
+        for _ in _gate_trials(parts, redactor):
+            pass
+        for part in parts:
+            _refuse_cut_files(part)
+        replaces = parts[0].shard.record == "all"
+        merged = merge_recordings(recordings, project.recordings_dir, replaces=replaces)
+    _keep_trials(parts, project, redactor)
+    return merged
 
 
 def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part]:
