@@ -371,14 +371,16 @@ def calibrate_command(
             f"judge {used_judge.judge.name!r} gave no verdict on any of {len(labels)} labels\n"
             f"  {verdicts[0].label.id}: {verdicts[0].first.reason}"
         )
-    written = None if split else write_record(project, used_judge.judge, calibration)
+    record_line = None if split else write_record(project, used_judge.judge, calibration)
     removed = run.prune() if prune else None
     missing = shortfall(calibration, project.settings.calibration)
     if as_json:
         echo_json(calibration_document(used_judge.judge, calibration, verdicts, missing))
     else:
         pruned = "" if removed is None else f"removed {removed[0]} of {removed[1]} recordings"
-        _print_calibration(calibration, verdicts, [usage_text(run.totals), pruned, written or ""])
+        _print_calibration(
+            calibration, verdicts, [usage_text(run.totals), pruned, record_line or ""]
+        )
         status = f"advisory: {missing}" if missing else "blocking"
         echo(status, style="red" if missing else "green")
     if missing:

@@ -150,10 +150,10 @@ class AnchorUpdate:
     def _top_up(
         self, suite: Eval, *, now: datetime, policy: TopUpPolicy, restart: bool = False
     ) -> TopUpSuite:
-        """The trials of the anchor that a policy asks for."""
-        stored = (self.stored_trials.baseline,) if self.stored_trials is not None else ()
+        """The trials of the anchor by a policy."""
+        baselines = (self.stored_trials.baseline,) if self.stored_trials is not None else ()
         plan = top_up(
-            Baseline(prompt=suite.prompt.name, baselines=stored),
+            Baseline(prompt=suite.prompt.name, baselines=baselines),
             key_of(suite),
             version=str(suite.prompt.version or ""),
             cases={case.case.id: case.case.digest for case in self.cases},
