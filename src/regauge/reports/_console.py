@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._documents import RunRecord, ShardPart, SuiteSummary
+    from regauge.reports._documents import RunRecord, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
@@ -76,7 +76,8 @@ def shard_lines(record: RunRecord) -> list[StyledLine]:
     if (part := record.shard) is not None:
         name = f"shard {part.number} of {part.count}"
         case_count = sum(suite.selected_cases for suite in part.suites)
-        content = "no decision" if part.base else f"{case_count:,} of {_total_cases(part):,} cases"
+        total = sum(suite.total for suite in part.suites)
+        content = "no decision" if part.base else f"{case_count:,} of {total:,} cases"
         join = "  join the shards: regauge runs merge DIR..."
         return [StyledLine(f"{name}: {content}"), StyledLine(join)]
     if record.merged is None or not record.merged.missing:
@@ -84,11 +85,6 @@ def shard_lines(record: RunRecord) -> list[StyledLine]:
     numbers = ", ".join(map(str, record.merged.missing))
     noun = "shards" if len(record.merged.missing) > 1 else "shard"
     return [StyledLine(f"unmeasured: {noun} {numbers} of {record.merged.count} missing", "bad")]
-
-
-def _total_cases(part: ShardPart) -> int:
-    """The cases of all shards."""
-    return sum(suite.total for suite in part.suites)
 
 
 def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
