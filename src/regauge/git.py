@@ -1,4 +1,4 @@
-"""Overrides for settings of one repository that name programs.
+"""Git as a program: commands, files and branches, without programs that a repository names.
 
 Settings of the user, the system and the environment keep working: credential helpers, an ssh
 command, filters. Those of `.git/config`, of the files it includes and of `config.worktree` do not:

@@ -73,7 +73,7 @@ def unique(pairs: list[tuple[str, _Value]]) -> dict[str, _Value]:
     {'a': 1, 'b': 2}
 
     Raises:
-        TwiceError: A key is given twice.
+        DuplicateKeyError: A key is given twice.
     """
     values = {intern(key): value for key, value in pairs}
     if len(values) < len(pairs):
@@ -104,7 +104,7 @@ def refuse_constant(word: str) -> NoReturn:
     """Refuse `NaN` and infinities: a decoder's `parse_constant`.
 
     Raises:
-        NoNumberError: Always.
+        InvalidNumberError: Always.
     """
     raise InvalidNumberError(word)
 

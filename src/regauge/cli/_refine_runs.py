@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,7 @@ from regauge.cli._options import branch_option, json_option, pr_option
 from regauge.cli._proposals import Delivery
 from regauge.cli._terminal import echo, short_path
 from regauge.errors import UsageError
-from regauge.maintenance.collection import RESUME_NOTE, with_evals
+from regauge.maintenance.collection import with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.refine.delivery import check_not_committed, headline, roll_back
@@ -34,7 +34,7 @@ from regauge.refine.runs import (
 from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from regauge.digests import JSON
     from regauge.refine.document import EditResult
@@ -219,38 +219,19 @@ def _recompute(project: Project, run: Run) -> int:
         return count
 
     words = [word for word in map(str, facts["words"]) if not word.startswith("--record=")]
-    return on_evals(project, _prompt(run), facts.get("evals"), [*words, "--record=none"], act)
-
-
-_Result = TypeVar("_Result")
-
-
-def on_evals(
-    project: Project,
-    prompt: str,
-    path: Path | str | None,
-    words: Sequence[str],
-    act: Callable[[EvalSession], _Result],
-    *,
-    interrupted: Callable[[], str] = lambda: RESUME_NOTE,
-) -> _Result:
-    """Call `act` with the evals of a prompt and of targets that load it; return its result.
-
-    Args:
-        path: The directory or file of evals; empty or None for `evals`.
-        words: Options of the plugin.
-        act: Called with the session.
-        interrupted: Returns the message after Ctrl-C.
-    """
     return with_evals(
         project,
-        Path(path) if path else None,
+        evals_of(facts),
         act,
-        prompts=[prompt],
-        options=words,
+        prompts=[_prompt(run)],
+        options=[*words, "--record=none"],
         include_targets=True,
-        interrupt_message=interrupted,
     )
+
+
+def evals_of(facts: Mapping[str, Any]) -> Path | None:
+    """The directory or file of the evals of a run; None for `evals`."""
+    return Path(facts["evals"]) if facts.get("evals") else None
 
 
 def _print_json(run: Run, **facts: JSON) -> None:

@@ -23,7 +23,7 @@ from regauge.cli._options import (
     seed_option,
     trials_option,
 )
-from regauge.cli._terminal import Meter, echo
+from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import (
     SESSIONS,
@@ -32,16 +32,11 @@ from regauge.gate import (
     policy_of,
 )
 from regauge.gate.baselines import load_baseline
-from regauge.maintenance.baseline_views import (
-    SIMULATED_MAX,
-    GatePower,
-    baseline_json,
-    baseline_lines,
-    no_baseline,
-)
+from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
 from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import is_partial, option_words, with_evals
+from regauge.maintenance.gate_power import SIMULATED_MAX, GatePower
 from regauge.project import TRIALS_MAX, Project
 from regauge.refine.analysis import format_share, variance_of
 from regauge.refine.trials import outcomes_of
@@ -182,9 +177,9 @@ def update(
         warn=lambda text: print_line(f"warning: {text}"),
     )
     if as_json:
-        click.echo(json.dumps(done.to_json(), ensure_ascii=False, indent=2))
+        echo_json(done.to_json())
     if done.worse and issue:
-        from regauge.maintenance.baseline_views import open_baseline_issue
+        from regauge.maintenance.baseline_issue import open_baseline_issue
 
         print_aside = partial(click.echo, err=True)
         issue_comment = open_baseline_issue(done.to_json()["done"], on_wait=print_aside)
@@ -213,7 +208,7 @@ def show(prompts: tuple[str, ...], *, all_cases: bool, as_json: bool) -> None:
             for baseline in baselines
             for stored_baseline in baseline.baselines
         ]
-        click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
+        echo_json(documents)
         return
     if not baselines:
         click.echo("there are no baselines yet: regauge baseline update")
@@ -383,7 +378,7 @@ def simulate(
         for saved in _baselines(project, prompts, baseline)
     ]
     if as_json:
-        click.echo(json.dumps([power.to_json() for power in powers], ensure_ascii=False, indent=2))
+        echo_json([power.to_json() for power in powers])
         return
     if not powers:
         echo("there are no baselines yet: regauge baseline update")

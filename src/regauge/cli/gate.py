@@ -46,10 +46,10 @@ from regauge.reports import (
     decide_again,
     decision_lines,
     decision_markdown,
+    estimated_cost,
     find_run,
     gate_annotations,
     git_state,
-    money,
     quantity,
     read_record,
     read_rows,
@@ -181,7 +181,10 @@ def command(
     if run is not None and ref is None:
         options |= {"accept_judge_change": accept_judge_change, "suggest": suggest or None}
         options |= {"more-trials": more_trials or None, "dry-run": dry_run or None}
-        _refuse_with_from({**options, "prompt": prompts or None})
+        for name, value in {**options, "prompt": prompts or None}.items():
+            if value is not None:
+                message = f"--from decides again from existing trials; it takes no {name}"
+                raise UsageError(message, fix="leave it out, or leave out --from")
         decided = _decide_again(project, run, policy, given_baseline)
     else:
         meter = Meter()
@@ -288,14 +291,6 @@ def _reason(reason: str | None) -> str:
         fix = "state why the judges may change"
         raise UsageError("--accept-judge-change has no reason", fix=fix)
     return text
-
-
-def _refuse_with_from(options: Mapping[str, object]) -> None:
-    """Refuse options that `--from` does not take."""
-    for name, value in options.items():
-        if value is not None:
-            message = f"--from decides again from existing trials; it takes no {name}"
-            raise UsageError(message, fix="leave it out, or leave out --from")
 
 
 def _rerun_words(arguments: list[str]) -> list[str]:
@@ -428,6 +423,6 @@ def _print_estimate(
 
 def _bill(bill: Bill) -> str:
     judges = f" + about {bill.judge_calls} of judges" if bill.judge_calls else ""
-    cost = "cost unknown (no price declared)" if bill.cost_usd is None else money(bill.cost_usd)
+    cost = estimated_cost(bill.cost_usd)
     calls = f"{plural(bill.trials, 'trial')}, {plural(bill.calls, 'call')}{judges}"
     return f"{calls}, about {quantity(bill.tokens)} tokens, {cost}"

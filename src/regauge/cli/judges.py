@@ -71,9 +71,11 @@ from regauge.runner.calibrating import LabelRun
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
+    from regauge.judges.calibration import Calibration, LabelledVerdict
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
 
@@ -354,43 +356,56 @@ def calibrate_command(
     if dry_run:
         with suppress(UnmeasuredError):
             run.judge_all(labels.labels, cases, repeats=repeats)
-        total, recorded = run.progress.total, run.progress.completed
-        counts = {"judgements": total, "recorded": recorded, "missing": total - recorded}
-        text = f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make"
-        echo(json.dumps(counts) if as_json else text)
+        _print_missing(run, as_json=as_json)
         return
     if not as_json:
         echo(heading(used_judge.judge, labels, project), bold=True)
     try:
         with Meter(lambda: progress_line(run.progress, run.budget, "judgements")):
-            labelled_verdicts = run.judge_all(labels.labels, cases, repeats=repeats)
+            verdicts = run.judge_all(labels.labels, cases, repeats=repeats)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(RESUME_NOTE) from stop
-    calibration = calibration_of(used_judge.judge, labels, labelled_verdicts, repeats)
+    calibration = calibration_of(used_judge.judge, labels, verdicts, repeats)
     if not calibration.agreement.verdicts:
         raise UnmeasuredError(
             f"judge {used_judge.judge.name!r} gave no verdict on any of {len(labels)} labels\n"
-            f"  {labelled_verdicts[0].label.id}: {labelled_verdicts[0].first.reason}"
+            f"  {verdicts[0].label.id}: {verdicts[0].first.reason}"
         )
     record_line = None if split else write_record(project, used_judge.judge, calibration)
     removed = run.prune() if prune else None
     missing = shortfall(calibration, project.settings.calibration)
     if as_json:
-        echo_json(calibration_document(used_judge.judge, calibration, labelled_verdicts, missing))
+        echo_json(calibration_document(used_judge.judge, calibration, verdicts, missing))
     else:
         pruned = "" if removed is None else f"removed {removed[0]} of {removed[1]} recordings"
-        for line in [
-            *calibration_lines(calibration),
-            *disagreement_lines(calibration.labels.kind, labelled_verdicts),
-            "",
-            usage_text(run.totals),
-            *filter(None, (pruned, record_line)),
-        ]:
-            echo(line)
+        _print_calibration(
+            calibration, verdicts, [usage_text(run.totals), pruned, record_line or ""]
+        )
         status = f"advisory: {missing}" if missing else "blocking"
         echo(status, style="red" if missing else "green")
     if missing:
         sys.exit(1)
+
+
+def _print_missing(run: LabelRun, *, as_json: bool) -> None:
+    total, recorded = run.progress.total, run.progress.completed
+    if as_json:
+        counts = {"judgements": total, "recorded": recorded, "missing": total - recorded}
+        echo(json.dumps(counts))
+    else:
+        echo(f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make")
+
+
+def _print_calibration(
+    calibration: Calibration, verdicts: Sequence[LabelledVerdict], notes: Iterable[str]
+) -> None:
+    for line in (
+        *calibration_lines(calibration),
+        *disagreement_lines(calibration.labels.kind, verdicts),
+        "",
+        *filter(None, notes),
+    ):
+        echo(line)
 
 
 def _refuse_misfits(

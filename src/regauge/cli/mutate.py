@@ -49,7 +49,7 @@ from regauge.mutate import (
 )
 from regauge.project import Project
 from regauge.refine.subject import prompt_of_target
-from regauge.reports import money
+from regauge.reports import estimated_cost
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
 from regauge.scaffold import append_case, redact_case
@@ -360,7 +360,7 @@ def _print_estimate(run: MutationRun, *, as_json: bool) -> None:
         f"{about.prompt} on {run.subject.model}: {plural(about.mutants, 'mutant')},"
         f" {plural(about.cases, 'case')}; {about.measured_before} measured before"
     )
-    cost = "cost unknown (no price declared)" if about.cost_usd is None else money(about.cost_usd)
+    cost = estimated_cost(about.cost_usd)
     echo(f"about {plural(about.calls, 'call')}, {cost}; judges that call models come on top")
 
 

@@ -137,7 +137,10 @@ def command(
     if prune:
         fix = "run one after the other"
         refuse_options({"--refresh": refresh}, "does not go with --prune", fix=fix)
-        _refuse_partial(project, path, arguments["judge_model"])
+        # What is stale is decided by all evals, as the settings have them.
+        partial = {"--evals": is_partial(project, path), "--judge-model": arguments["judge_model"]}
+        reason = "would remove recordings that others use"
+        refuse_options(partial, reason, fix="leave {option} out of --prune")
     if batch or collect:
         reason = "does not go with --batch and --collect"
         refused = {"--refresh": refresh, "--prune": prune}
@@ -191,18 +194,6 @@ def command(
         raise UnmeasuredError("\n".join(failures))
     if pending:
         click.get_current_context().exit(UnmeasuredError.exit_code)
-
-
-def _refuse_partial(project: Project, path: Path | None, judge_model: str | None) -> None:
-    """Check that all evals decide what is stale, as the settings have them.
-
-    Raises:
-        UsageError: They would be of one file or directory, or of another judge model.
-    """
-    reason = "would remove recordings that others use"
-    fix = "leave {option} out of --prune"
-    partial = {"--evals": is_partial(project, path), "--judge-model": judge_model}
-    refuse_options(partial, reason, fix=fix)
 
 
 def _resume_hint(progress: RunProgress | None) -> str:

@@ -29,12 +29,12 @@ from regauge.cli._options import (
     seed_option,
 )
 from regauge.cli._proposals import Delivery
-from regauge.cli._refine_runs import RUN_COMMANDS, NamedRun, as_text, on_evals
+from regauge.cli._refine_runs import RUN_COMMANDS, NamedRun, as_text, evals_of
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, PromptError, ProviderError, UsageError
 from regauge.git import remote_address
 from regauge.github import GitHub, repo_of_remote
-from regauge.maintenance.collection import option_words
+from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.delivery import evidence_lines, headline
@@ -456,8 +456,15 @@ def _begin(
         return run_to_end(evals, refinement, run, refinement.run, as_json=as_json)
 
     with nullcontext() if dry_run else lock_prompt(project, prompt, ""):
-        interrupted = lambda: resume_hint(runs[0] if runs else None)  # noqa: E731
-        return on_evals(project, prompt, path, words, act, interrupted=interrupted)
+        return with_evals(
+            project,
+            path,
+            act,
+            prompts=[prompt],
+            options=words,
+            include_targets=True,
+            interrupt_message=lambda: resume_hint(runs[0] if runs else None),
+        )
 
 
 def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> RefineOptions:
@@ -541,8 +548,14 @@ def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limi
         return run_to_end(evals, refinement, run, resume, as_json=as_json)
 
     with lock_prompt(project, prompt, run.id):
-        result = on_evals(
-            project, prompt, facts.get("evals"), words, act, interrupted=lambda: resume_hint(run)
+        result = with_evals(
+            project,
+            evals_of(facts),
+            act,
+            prompts=[prompt],
+            options=words,
+            include_targets=True,
+            interrupt_message=lambda: resume_hint(run),
         )
     print_line = partial(echo, err=as_json)
     delivery = Delivery(

@@ -51,7 +51,10 @@ def request_to_json(request: CompletionRequest, *, root: Path) -> dict[str, Any]
         ProviderError: Attachments are outside of the project.
     """
     document = {name: getattr(request, name) for name in (*_FIELDS, *_WORDS)}
-    document["messages"] = [_message_to_json(message) for message in request.messages]
+    document["messages"] = [
+        {**message.to_json(), "attachments": [asdict(part) for part in message.attachments]}
+        for message in request.messages
+    ]
     if request.files is not None and any(message.attachments for message in request.messages):
         if not request.files.is_relative_to(root):
             raise ProviderError(
@@ -71,10 +74,6 @@ def request_from(document: Mapping[str, Any], *, root: Path) -> CompletionReques
     fields["messages"] = tuple(map(_message_from, document["messages"]))
     fields["files"] = root / document["files"] if "files" in document else None
     return CompletionRequest(**fields)
-
-
-def _message_to_json(message: Message) -> dict[str, Any]:
-    return {**message.to_json(), "attachments": [asdict(part) for part in message.attachments]}
 
 
 def _message_from(document: Mapping[str, Any]) -> Message:

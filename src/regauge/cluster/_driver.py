@@ -7,7 +7,7 @@ import json
 import os
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -131,14 +131,6 @@ class _Worker:
     paused: bool = False
 
 
-@dataclass(slots=True)
-class _Limit:
-    """A limit of requests in flight, and the number that the user set."""
-
-    limit: AdaptiveLimit
-    ceiling: int | None = field(default=None)
-
-
 class Cluster:
     """The workers of a Dask cluster, for one run.
 
@@ -163,7 +155,8 @@ class Cluster:
         self._watching = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._workers: dict[str, _Worker] = {}
-        self._limits: list[_Limit] = []
+        # With the number that the user has set.
+        self._limits: list[tuple[AdaptiveLimit, int | None]] = []
         self._has_room: asyncio.Event | None = None
         self._printed_refusals: set[str] = set()
 
@@ -197,7 +190,7 @@ class Cluster:
             )
 
         limit = AdaptiveLimit(Window(size=first, ceiling=first), turns=turns, refused_s=_REFUSED_S)
-        self._limits.append(_Limit(limit, ceiling))
+        self._limits.append((limit, ceiling))
         return limit
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -371,8 +364,8 @@ class Cluster:
                 self._workers[address] = _Worker(address, count, loss)
 
     def _resize(self) -> None:
-        for server_limit in self._limits:
-            server_limit.limit.resize(min(self.slots, server_limit.ceiling or self.slots))
+        for limit, ceiling in self._limits:
+            limit.resize(min(self.slots, ceiling or self.slots))
         self._move()
 
     def _move(self) -> None:

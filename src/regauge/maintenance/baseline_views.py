@@ -1,48 +1,31 @@
-"""Baselines and their sensitivity as text and JSON, and the issue about a worse base."""
+"""Baselines as text and JSON."""
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import PromptError, RegaugeError, UsageError
 from regauge.gate import (
     accepted_since,
-    cases_needed,
     compare_baselines,
-    first_trials_needed,
     is_flaky,
-    operating_line,
     stored_anchor,
 )
-from regauge.github import GitHub, Mark
-from regauge.markdown import escape_markdown
 from regauge.project import TARGET_KINDS
 from regauge.prompts import find_prompt, load_prompt
-from regauge.reports import shown_name
 from regauge.targets import WorkingFiles, load_target, settings_of_target
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator
 
     from regauge.gate import (
         AnchorComparison,
-        Count,
-        DetectableDrop,
-        GatePolicy,
-        OperatingLine,
-        Rate,
     )
     from regauge.gate.baselines import Baseline, StoredBaseline
-    from regauge.github import Posted
     from regauge.project import Project
-
-
-SIMULATED_MAX = 3_000
-"""The simulation bounds cases times runs; more cases take minutes."""
 
 
 def no_baseline(project: Project, name: str) -> RegaugeError:
@@ -182,225 +165,3 @@ def _describe_mismatch(
     if digest == stored_baseline.key.prompt:
         return ""
     return f"  (not of the {noun} as it is, {version or 'unversioned'} {digest[:12]})"
-
-
-_MARK = Mark(name="baseline")
-_LABEL = "regauge"
-
-
-def open_baseline_issue(
-    done: Sequence[Mapping[str, Any]], *, on_wait: Callable[[str], None] | None = None
-) -> Posted:
-    """Open the issue, or update the open one.
-
-    Args:
-        done: The list `done` of `regauge baseline update --json`.
-        on_wait: Called with a line before each wait.
-
-    Raises:
-        UsageError: There is no token, or no repository.
-        GitHubError: GitHub cannot be reached, or refuses.
-    """
-    with GitHub.from_environ(os.environ, on_wait=on_wait) as github:
-        return github.open_issue(
-            title="Prompts pass less often on the default branch",
-            body=issue_text(done),
-            mark=_MARK,
-            labels=[_LABEL],
-        )
-
-
-def issue_text(done: Sequence[Mapping[str, Any]]) -> str:
-    """The issue as Markdown: each case that passes less often, with counts."""
-    parts = ["Fresh trials of the default branch fail where earlier ones passed."]
-    for result in done:
-        if lines := [*_result_lines(result)]:
-            eval_name = f"{result['prompt']} {result['version']} ({result['model']})"
-            parts += ["", f"**{escape_markdown(eval_name)}**", *lines]
-    parts.append(
-        "\nRevert the change, propose another (`regauge refine`), or list cases that may pass less"
-        " often under `accepted` in the prompt's changelog. If the model changed, compare another"
-        " one: `regauge gate --model`."
-    )
-    return "\n".join(parts) + "\n"
-
-
-def _result_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """The losses in an eval's baseline."""
-    drift: Mapping[str, Any] = result["drift"] or {"worse": False, "changes": []}
-    worse = [change for change in result["changes"] if change["direction"] == "worse"]
-    audit: Mapping[str, Any] = result["audit"] or {"result": "agree"}
-    if worse:
-        yield "\nIt passes less often than the version before."
-        yield from _table(worse)
-    if audit["result"] == "better":
-        yield (
-            f"\n{escape_markdown(audit['message'])}. A user may have recorded failing cases"
-            " until they passed, or edited recordings. Record all of them again:"
-            f" `regauge record --refresh {result['prompt']}`."
-        )
-    if result["anchor_lost"]:
-        yield f"\n{escape_markdown(result['anchor']['message'])}."
-    if drift["worse"]:
-        yield (
-            "\nThe prompt is the same, so the model or a judge changed: fresh trials passed"
-            f" {_format_count(drift['now'])}, {_format_count(drift['before'])} when the baseline"
-            " was made. A new baseline begins."
-        )
-        yield from _table([change for change in drift["changes"] if change["direction"] == "worse"])
-
-
-def _table(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if not changes:
-        return
-    yield "\n| case | check | passed before | passes now |"
-    yield "|---|---|--:|--:|"
-    for change in changes:
-        yield (
-            f"| {shown_name(change['case'])} | {escape_markdown(change['check'])}"
-            f" | {_format_count(change['before'])} | {_format_count(change['now'])} |"
-        )
-
-
-def _format_count(count: Mapping[str, int]) -> str:
-    return f"{count['passed']} of {count['trials']}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatePower:
-    """The sensitivity of the gate for one prompt.
-
-    Attributes:
-        target: The drop to detect; None if not requested.
-        counts: Trials of the base for each measured case.
-        needed_cases: The number of similar cases that detect the drop; None if not requested, or
-            above the simulated maximum.
-        needed_draws: First trials of these cases that detect the drop; None if not requested, or
-            above the maximum.
-    """
-
-    prompt: str
-    policy: GatePolicy
-    target: DetectableDrop | None
-    counts: Sequence[Count]
-    line: OperatingLine | None
-    needed_cases: int | None
-    needed_draws: int | None
-
-    @classmethod
-    def simulate(
-        cls,
-        baseline: Baseline,
-        policy: GatePolicy,
-        target: DetectableDrop | None,
-        *,
-        cases: int | None,
-        seed: int,
-    ) -> Self:
-        """Simulate the gate on one prompt's baseline."""
-        measured_cases = [
-            case
-            for stored_baseline in baseline.baselines
-            for case in stored_baseline.cases.values()
-            if case.numbers
-        ]
-        counts = [case.total for case in measured_cases]
-        required = cases_needed(counts, policy, target, at_most=SIMULATED_MAX) if target else None
-        checks = sum(len(case.checks) for case in measured_cases)
-        return cls(
-            prompt=baseline.prompt,
-            policy=policy,
-            target=target,
-            counts=counts,
-            line=operating_line(counts, policy, seed=seed, checks=checks, cases=cases),
-            needed_cases=required.cases if required is not None else None,
-            needed_draws=first_trials_needed(counts, policy, target) if target else None,
-        )
-
-    @property
-    def trials(self) -> int:
-        """The fewest trials of the base of any case."""
-        return min((count.trials for count in self.counts), default=0)
-
-    def lines(self) -> Iterator[str]:
-        """The text for users; the first line names the prompt."""
-        if self.line is None:
-            yield f"{self.prompt}: no trial of base is known yet"
-            yield f"  regauge baseline update {self.prompt}"
-            return
-        cases, trials = plural(len(self.counts), "case"), plural(self.trials, "trial")
-        yield f"{self.prompt}: {cases} with at least {trials} of base each"
-        yield from (f"  {line}" for line in str(self.line).splitlines())
-        yield f"  An unchanged prompt costs {self.line.calls_per_case:.2f} calls per case."
-        full = self.policy.baseline_trials_of(len(self.counts))
-        if self.trials < full:
-            yield (
-                f"  The baseline is not complete: {self.trials} of {full} trials; "
-                f"regauge baseline update {self.prompt}"
-            )
-        if self.target is not None:
-            yield f"  {self._required_text(self.target)}"
-
-    def to_json(self) -> dict[str, object]:
-        """The same as JSON; rates from 0 to 1."""
-        line = self.line
-        document: dict[str, object] = {
-            "prompt": self.prompt,
-            "cases_known": len(self.counts),
-            "trials_of_base": self.trials,
-        }
-        if line is not None:
-            document |= {
-                "cases": line.cases,
-                "false_alarm": _rate_json(line.false_alarm),
-                "one_broken": line.one_broken and _rate_json(line.one_broken),
-                "drops": _drops_json(line.drops),
-                "flaky_drop": line.flaky_drop and _rate_json(line.flaky_drop),
-                "calls_per_case": round(line.calls_per_case, 4),
-                "first_trials": self.policy.first_trials_of(line.cases),
-                "next_step": None,
-            }
-            if (step := line.step) is not None:
-                document["next_step"] = {
-                    "first_trials": step.first_trials,
-                    "drops": _drops_json(step.drops),
-                    "calls_per_case": round(step.calls_per_case, 4),
-                }
-        if self.target is not None:
-            document["needed"] = {
-                "drop": self.target.drop,
-                "power": self.target.power,
-                "cases": self.needed_cases,
-                "first_trials": self.needed_draws,
-            }
-        return document
-
-    def _required_text(self, target: DetectableDrop) -> str:
-        drop, power = f"{100 * target.drop:g}-point drop", f"{100 * target.power:g}"
-        cases = (
-            f"about {self.needed_cases}" if self.needed_cases else f"more than {SIMULATED_MAX:,}"
-        )
-        sentence = f"To find a {drop} in {power} of 100 runs takes {cases} cases like these"
-        cases_today, draws = len(self.counts), self.needed_draws
-        if draws is None:
-            return f"{sentence}."
-        if draws == self.policy.first_trials_of(cases_today):
-            return (
-                f"The {cases_today} cases there are find a {drop} in at least {power} of 100 runs."
-            )
-        return f"{sentence}, or first_trials = {draws} with the {cases_today} there are."
-
-
-def _rate_json(rate: Rate) -> dict[str, object]:
-    interval, span = rate.interval, rate.range
-    return {
-        "rate": round(rate.value, 4),
-        "low": round(interval.low, 4),
-        "high": round(interval.high, 4),
-        "runs": rate.runs,
-        "range": None if span is None else {"low": round(span.low, 4), "high": round(span.high, 4)},
-    }
-
-
-def _drops_json(drops: Iterable[tuple[float, Rate]]) -> list[dict[str, object]]:
-    return [{"drop": drop, **_rate_json(rate)} for drop, rate in drops]

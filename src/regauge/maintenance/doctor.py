@@ -1,26 +1,45 @@
-"""The checks of `regauge doctor`: datasets, prompts, models, endpoints and evals."""
+"""The checks of `regauge doctor`: set-up, git, prompts, evals, datasets, models, endpoints."""
 
 from __future__ import annotations
 
 import json
+import platform
 import shlex
 import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from regauge.datasets import load_dataset
-from regauge.errors import InvalidFileError, ProviderError, RegaugeError, UsageError
+from regauge.errors import (
+    ConfigError,
+    GitError,
+    InvalidFileError,
+    ProviderError,
+    RegaugeError,
+    UsageError,
+)
 from regauge.gate.baselines import baseline_errors
 from regauge.maintenance.calibrations import judge_status_rows, lint_labels
-from regauge.maintenance.collection import judges_in, with_evals
-from regauge.maintenance.stale import recording_errors, unreported_error
+from regauge.maintenance.collection import judges_in, tests_targets, with_evals
+from regauge.maintenance.lint import unreported_error
+from regauge.maintenance.stale import recording_errors
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
-from regauge.prompts import load_prompt, prompt_files
+from regauge.on_demand import EXTRAS, GROUPS, find_missing, load_points, registered_points
+from regauge.prompts import (
+    Repository,
+    lint_prompts,
+    lint_warnings,
+    load_prompt,
+    prompt_files,
+)
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
+from regauge.recordings import check_file_sizes
 from regauge.refine.subject import goal_errors
+from regauge.scaffold import advise_on_pytest
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -74,7 +93,7 @@ class DoctorResult:
         return self.message + (f"\n  fix: {self.fix}" if self.fix else "")
 
 
-def results_of_errors(
+def _results_of_errors(
     diagnostics: Iterable[Diagnostic], project: Project, *, check: str, level: Level = "error"
 ) -> Iterator[DoctorResult]:
     """One result per error of a file."""
@@ -273,8 +292,8 @@ def _check_planned(
     for case in evals.plan.cases:
         if case.error is not None:  # an input is missing, or no message uses it
             yield DoctorResult.error("inputs", str(case.error))
-    yield from results_of_errors(recording_errors(evals), project, check="recordings")
-    yield from results_of_errors(goal_errors(project, evals.plan.cases), project, check="goals")
+    yield from _results_of_errors(recording_errors(evals), project, check="recordings")
+    yield from _results_of_errors(goal_errors(project, evals.plan.cases), project, check="goals")
     yield from map(_check_judge, judge_status_rows(project, used_judges))
     prompt_paths = {
         prompt.path.resolve()
@@ -301,7 +320,7 @@ def _check_judge(row: JudgeStatusRow) -> DoctorResult:
     return DoctorResult.warning(check, words, fix)
 
 
-def check_evals(
+def _check_evals(
     project: Project, path: Path, *, reported_errors: Sequence[str]
 ) -> tuple[list[DoctorResult], set[str]]:
     """Collect the evals without running them, and check them.
@@ -315,8 +334,8 @@ def check_evals(
         The results, and the models of the evals.
     """
     results = [
-        *results_of_errors(lint_labels(project), project, check="labels"),
-        *results_of_errors(baseline_errors(project), project, check="baselines"),
+        *_results_of_errors(lint_labels(project), project, check="labels"),
+        *_results_of_errors(baseline_errors(project), project, check="baselines"),
     ]
     models: set[str] = set()
 
@@ -375,3 +394,116 @@ def _find_unused(
         else:
             words = f"{project.relative(path).as_posix()}: no eval uses it; cases: {count}"
             yield DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")
+
+
+_TOOLS = ("regauge", "pytest", "openai", "deepeval")
+
+
+def check_project(
+    project: Project, evals: Path, environ: Mapping[str, str], *, offline: bool
+) -> Iterator[DoctorResult]:
+    """The results of all checks.
+
+    Args:
+        project: The project.
+        evals: The directory or file of the evals.
+        environ: The environment with API keys.
+        offline: Whether to make no requests.
+    """
+    yield DoctorResult.ok("versions", _versions())
+    try:
+        settings = project.settings
+    except ConfigError as error:
+        yield from _results_of_errors(error.diagnostics, project, check="settings")
+        return
+    yield DoctorResult.ok("settings", f"{project.root} loads")
+    states = {extra: find_missing(extra) for extra in EXTRAS}
+    extras = [
+        f"{extra} (not installed: {', '.join(missing)})" if missing else extra
+        for extra, missing in states.items()
+    ]
+    yield DoctorResult.ok("extras", ", ".join(extras))
+    yield from _registered()
+    # deepeval's plugin may slow every run, or pytest may not collect evals.
+    for effect, fix in advise_on_pytest(project.root):
+        yield DoctorResult.warning("pytest", effect, fix)
+    yield check_git(project)
+    prompts = list(check_prompts(project))
+    yield from prompts
+    large = check_file_sizes(project)
+    yield from _results_of_errors(large, project, check="recordings", level="warning")
+    results, models = _check_evals(project, evals, reported_errors=[*map(str, prompts)])
+    yield from results
+    models |= {*filter(None, (settings.model, settings.judge_model, *settings.models))}
+    yield from check_models(models, settings, environ, offline=offline)
+
+
+def _versions() -> str:
+    versions = [f"python {platform.python_version()}"]
+    for tool in _TOOLS:
+        try:
+            versions.append(f"{tool} {version(tool)}")
+        except PackageNotFoundError:
+            versions.append(f"{tool} (not installed)")
+    return ", ".join(versions)
+
+
+def _registered() -> Iterator[DoctorResult]:
+    """Load the judges, formats, operators, proposers and providers of other packages."""
+    names: list[str] = []
+    for noun, group in GROUPS.items():
+        loaded, errors = load_points(registered_points(group).values(), noun)
+        names += [f"{noun} {name}" for name in loaded]
+        for error in errors:
+            yield DoctorResult.error("packages", error.message, error.fix)
+    yield DoctorResult.ok("packages", ", ".join(names) or "none registers anything")
+
+
+def check_git(project: Project) -> DoctorResult:
+    """The state of the project's repository."""
+    try:
+        repository = Repository.find(project.root)
+        if repository is None:
+            words = "this is no git repository: no older versions, no gate"
+            return DoctorResult.warning("git", words, "git init")
+        if not repository.has_commits():
+            fix = 'git add -A && git commit -m "Evals of prompts"'
+            return DoctorResult.warning("git", "nothing is committed yet", fix)
+        if repository.is_shallow():
+            words = "a shallow clone: older versions of prompts are not in it"
+            fix = "git fetch --unshallow; in CI: fetch-depth: 0"
+            return DoctorResult.warning("git", words, fix)
+        state = "files differ from what is committed"
+        state = state if repository.is_dirty() else "everything is committed"
+        return DoctorResult.ok("git", f"a repository; {state}")
+    except GitError as error:
+        return DoctorResult.error("git", str(error), "install git")
+
+
+def check_prompts(project: Project) -> Iterator[DoctorResult]:
+    """The errors and warnings of prompt files; several warnings are counted."""
+    count = len(prompt_files(project.prompts_dir))
+    if not count and tests_targets(project):
+        return
+    if not count:
+        fix = "regauge init, or regauge new prompt NAME"
+        yield DoctorResult.error("prompts", "there are no prompt files", fix)
+        return
+    try:
+        diagnostics = lint_prompts(project)
+    except GitError as error:
+        yield DoctorResult.error("prompts", str(error))
+        return
+    yield from _results_of_errors(diagnostics, project, check="prompts")
+    warnings = [
+        *_results_of_errors(lint_warnings(project), project, check="prompts", level="warning")
+    ]
+    if len(warnings) > 1:
+        first = warnings[0].message.partition("\n")[0]
+        message = f"{len(warnings)} warnings; the first: {first}"
+        yield DoctorResult.warning("prompts", message, "regauge lint")
+    else:
+        yield from warnings
+    if not diagnostics:
+        words = f"{count} files load, and are" if count > 1 else "1 file loads, and is"
+        yield DoctorResult.ok("prompts", f"{words} released")

@@ -375,9 +375,12 @@ def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
         by_rarity = sorted(words, key=lambda word: (counts[word], word)) or [""]
         prefix = by_rarity[: len(by_rarity) - -(-len(by_rarity) * 9 // 10) + 1]
         near = {leader for word in prefix for leader in leaders[word]}
-        near_leader = next(
-            (leader for leader in sorted(near) if _are_alike(sets[leader], words)), None
+        alike = (
+            leader
+            for leader in sorted(near)
+            if len(sets[leader] & words) >= _ALIKE * len(sets[leader] | words)
         )
+        near_leader = next(alike, None)
         if near_leader is None:
             groups[number] = [number]
             for word in prefix:
@@ -385,10 +388,6 @@ def _groups(sets: Sequence[frozenset[str]]) -> list[list[int]]:
         else:
             groups[near_leader].append(number)
     return list(groups.values())
-
-
-def _are_alike(words: frozenset[str], other_words: frozenset[str]) -> bool:
-    return len(words & other_words) >= _ALIKE * len(words | other_words)
 
 
 def _document(inputs: Mapping[str, str], call: SpanCall, count: int) -> dict[str, JSON]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from regauge.datasets import dataset_files, load_dataset
-from regauge.errors import Diagnostic, PromptError, RecordingError, RegaugeError, find_errors
-from regauge.judges import JudgeContext, build_checks_judge
-from regauge.maintenance.calibrations import lint_calibrations
-from regauge.maintenance.collection import (
-    NotCollectedError,
-    judges_in,
-    left_out_errors,
-    with_evals,
-)
-from regauge.prompts import find_prompt, load_prompt, prompt_files, prompt_name
+from regauge.errors import Diagnostic, RegaugeError
+from regauge.maintenance.collection import left_out_errors
 from regauge.runner import PlannedCase, PlannedTrial, judges_file, needed_keys
-from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.project import Project
     from regauge.recordings import MeasurementsFile, RecordingsFile
     from regauge.runner import EvalSession
 
@@ -152,109 +138,3 @@ def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
             missing=missing,
             judges=[line.judge for line in lines],
         )
-
-
-@dataclass(slots=True, kw_only=True)
-class LintedEvals:
-    """The errors found by collecting the evals, for lint.
-
-    Attributes:
-        diagnostics: Errors of unused recordings, calibrations, goals.
-        datasets: The golden files that the evals loaded without an error.
-        targets: The names of their targets.
-        prompts: The names of their prompts and targets.
-        error: The reason why the evals could not be collected.
-    """
-
-    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    datasets: set[Path] = field(default_factory=set["Path"])
-    targets: set[str] = field(default_factory=set[str])
-    prompts: set[str] = field(default_factory=set[str])
-    error: RegaugeError | None = None
-
-
-def lint_evals(project: Project, evals_path: Path) -> LintedEvals:
-    """Collect the evals, and find the errors that need them.
-
-    Args:
-        project: The project.
-        evals_path: The directory or file of the evals; it need not exist.
-    """
-    linted = LintedEvals()
-
-    def check(evals: EvalSession) -> None:
-        linted.datasets.update(case.suite.dataset.path for case in evals.plan.cases)
-        linted.prompts.update(case.suite.prompt.name for case in evals.plan.cases)
-        targets = (case.suite.target for case in evals.plan.cases)
-        linted.targets.update(target.name for target in targets if target is not None)
-        linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
-        linted.diagnostics.extend(recording_errors(evals))
-        if project.settings.refine.goals:
-            from regauge.refine.subject import goal_errors
-
-            linted.diagnostics.extend(goal_errors(project, evals.plan.cases))
-
-    if evals_path.exists():
-        try:
-            with_evals(project, evals_path, check, options=["--record=none"], warn=None)
-        except RecordingError as error:
-            linted.diagnostics.extend(error.diagnostics)
-        except RegaugeError as error:
-            linted.error = error
-    return linted
-
-
-def lint_datasets(project: Project, evals: LintedEvals) -> list[Diagnostic]:
-    """Errors of golden files that no eval has loaded, with the checks of their cases.
-
-    Checks depend on the prompt of the eval, so that they count only if evals were collected.
-    """
-
-    def load(path: Path) -> None:
-        dataset = load_dataset(path, fixtures_dir=project.fixtures_dir)
-        if evals.error is None:
-            prompt = None
-            with suppress(PromptError):  # reported with the prompts, or there is none
-                prompt = load_prompt(find_prompt(path.stem, root=project.root))
-            model = project.settings.judge_model
-            build_checks_judge(dataset, JudgeContext(project=project, model=model, prompt=prompt))
-
-    paths = dataset_files(project.fixtures_dir)
-    return find_errors(load, [path for path in paths if path not in evals.datasets])
-
-
-def orphan_errors(project: Project, evals: LintedEvals) -> list[Diagnostic]:
-    """Errors of baselines and mutants whose prompt or target is gone, if evals were collected."""
-    if not evals.prompts:
-        return []
-    names = evals.prompts | {prompt_name(path) for path in prompt_files(project.prompts_dir)}
-    return [
-        Diagnostic(
-            path=path,
-            message=f"there is no prompt {path.stem!r}, and no target",
-            fix=did_you_mean(path.stem, names) or "delete the file",
-        )
-        for directory in ("baselines", "mutants")
-        for path in sorted((project.fixtures_dir / directory).glob("[!.]*.json"))
-        if path.stem not in names
-    ]
-
-
-# The place of an eval, after an error of a file that it uses.
-_PLACE = re.compile(r"\n  eval: \S+:\d+$", re.MULTILINE)
-
-
-def unreported_error(
-    error: RegaugeError, reported_errors: Sequence[str], project: Project
-) -> RegaugeError | None:
-    """The error, without the reasons already reported why evals could not be collected, or None."""
-    if not isinstance(error, NotCollectedError):
-        return error
-    unreported: dict[str, str] = {}
-    for name, reason in error.reasons.items():
-        left = _PLACE.sub("", project.shorten(reason))
-        for diagnostic in reported_errors:
-            left = left.replace(diagnostic, "")
-        if left.strip():
-            unreported[name] = reason
-    return NotCollectedError(unreported) if unreported else None

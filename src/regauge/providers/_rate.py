@@ -286,9 +286,8 @@ class Pace:
         )
         if number <= self.changed_number:
             return pace
-        refusals = sorted(
-            (*self.recent, _SentRequest(number=number, sent_at=sent_at)), key=_number_of
-        )
+        refusal = _SentRequest(number=number, sent_at=sent_at)
+        refusals = sorted((*self.recent, refusal), key=lambda request: request.number)
         refusals_max, within = self._evidence
         recent = tuple(refusals[-refusals_max:])
         pace = replace(pace, recent=recent)
@@ -416,10 +415,6 @@ class Pace:
             last_exhausted=_SentRequest(number=self.request_count, sent_at=now),
             next_at=max(self.next_at, now),
         ).begin_trial(0.0)
-
-
-def _number_of(request: _SentRequest) -> int:
-    return request.number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         FailedCase as FailedCase,
         StyledLine as StyledLine,
         cause_lines as cause_lines,
+        estimated_cost as estimated_cost,
         failed_case_lines as failed_case_lines,
         failed_lines as failed_lines,
         in_batch as in_batch,

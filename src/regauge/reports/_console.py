@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._documents import RunRecord, ShardPart, SuiteSummary
+    from regauge.reports._documents import RunRecord, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
@@ -78,7 +78,8 @@ def shard_lines(record: RunRecord) -> list[StyledLine]:
     if (part := record.shard) is not None:
         name = f"shard {part.number} of {part.count}"
         case_count = sum(suite.selected_cases for suite in part.suites)
-        content = "no decision" if part.base else f"{case_count:,} of {_total_cases(part):,} cases"
+        total = sum(suite.total for suite in part.suites)
+        content = "no decision" if part.base else f"{case_count:,} of {total:,} cases"
         join = "  join the shards: regauge runs merge DIR..."
         return [StyledLine(f"{name}: {content}"), StyledLine(join)]
     if record.merged is None or not record.merged.missing:
@@ -86,11 +87,6 @@ def shard_lines(record: RunRecord) -> list[StyledLine]:
     numbers = ", ".join(map(str, record.merged.missing))
     noun = "shards" if len(record.merged.missing) > 1 else "shard"
     return [StyledLine(f"unmeasured: {noun} {numbers} of {record.merged.count} missing", "bad")]
-
-
-def _total_cases(part: ShardPart) -> int:
-    """The cases of all shards."""
-    return sum(suite.total for suite in part.suites)
 
 
 def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
@@ -228,7 +224,7 @@ def _needed_lines(
 ) -> Iterator[StyledLine]:
     stale = f", {group.stale} of them recorded for {older}" if group.stale else ""
     yield StyledLine(f"needs recording: {title}{stale}", "bad")
-    cost = _about(group.cost_usd, group.batch_cost_usd)
+    cost = f"{estimated_cost(group.cost_usd)}{in_batch(group.batch_cost_usd)}"
     yield StyledLine(f"  {calls} {quantity(group.tokens)} tokens, {cost}")
     yield StyledLine(f"  record them: {group.command}")
 
@@ -404,10 +400,13 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-def _about(cost_usd: float | None, batch_cost_usd: float | None) -> str:
-    if cost_usd is None:
-        return "cost unknown (no price declared)"
-    return f"{money(cost_usd)}{in_batch(batch_cost_usd)}"
+def estimated_cost(cost_usd: float | None) -> str:
+    """The cost of an estimate, or that it is unknown.
+
+    >>> estimated_cost(1.234), estimated_cost(None)
+    ('$1.23', 'cost unknown (no price declared)')
+    """
+    return "cost unknown (no price declared)" if cost_usd is None else money(cost_usd)
 
 
 def in_batch(cost_usd: float | None) -> str:

@@ -67,7 +67,8 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
         cells += [str(prompt.counts.get(status, 0)) for status in statuses]
         cells += [pass_rates(document, prompt)] if has_trials else []
         if suites:
-            cells += [_step(prompt, suites, _cost), _step(prompt, suites, _latency)]
+            cells += [_step(prompt, suites, _cost)]
+            cells += [_step(prompt, suites, lambda suite: duration(suite.latency_p50_s))]
         rows.append(cells)
     yield from table_lines(heads, rows, numbers=slice(2, None))
 
@@ -118,10 +119,6 @@ def _step(
 
 def _cost(suite: SuiteSummary) -> str:
     return "-" if suite.cost_usd is None else money(1000 * suite.cost_usd / max(suite.trials, 1))
-
-
-def _latency(suite: SuiteSummary) -> str:
-    return duration(suite.latency_p50_s)
 
 
 # The mark by which a later run finds the comment, to update it.

@@ -185,7 +185,7 @@ def _total(amounts: Iterable[float]) -> float | None:
 
 @dataclass(slots=True)
 class _Usage:
-    """What calls took: counts by name, and the amounts of each call."""
+    """The usage of calls: counts by name, and the amounts of each call."""
 
     counts: Counter[str] = field(default_factory=Counter[str])
     costs_usd: Amounts = field(default_factory=_NO_AMOUNTS)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from regauge.cli import group
 from regauge.cli.baseline import command
 from regauge.gate import Count, DetectableDrop, GatePolicy
-from regauge.maintenance.baseline_views import GatePower
+from regauge.maintenance.gate_power import GatePower
 
 TARGET = DetectableDrop(drop=0.05, power=0.8)
 START = "To find a 5-point drop in 80 of 100 runs takes "

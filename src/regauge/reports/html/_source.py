@@ -195,7 +195,9 @@ def points_of(
         passed, cases = counts.get(prompt, (0, 0))
         if cases:
             prompt_points.append(_point(record.id, record.started_at, suite, passed, cases))
-        points[prompt] = _comparable(prompt_points)
+        cases_max = max((point.cases for point in prompt_points), default=0)
+        comparable = [point for point in prompt_points if 2 * point.cases >= cases_max]
+        points[prompt] = comparable[-_POINTS_MAX:]
     return points
 
 
@@ -242,11 +244,6 @@ def _point(
         low=interval.low,
         high=interval.high,
     )
-
-
-def _comparable(points: list[PassRate]) -> list[PassRate]:
-    cases_max = max((point.cases for point in points), default=0)
-    return [point for point in points if 2 * point.cases >= cases_max][-_POINTS_MAX:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

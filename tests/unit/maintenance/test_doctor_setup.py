@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.cli.doctor import _look_at_git, _prompts
+from regauge.maintenance.doctor import check_git, check_prompts
 from regauge.project import Project
 from regauge.prompts import load_prompt, lock_of
 
@@ -44,7 +44,7 @@ class Shop:
             lock.add(load_prompt(name, root=self.root)).save()
 
     def prompts(self) -> list[tuple[str, str, str]]:
-        return [shown(result) for result in _prompts(self.project)]
+        return [shown(result) for result in check_prompts(self.project)]
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_state_of_the_repository_is_named(shop: Shop, tmp_path: Path):
     ):
         for command in commands:
             shop.git(*command)
-        levels.append(shown(_look_at_git(shop.project))[1:])
+        levels.append(shown(check_git(shop.project))[1:])
     assert levels == [
         ("warning", "this is no git repository: no older versions, no gate"),
         ("warning", "nothing is committed yet"),
@@ -71,12 +71,10 @@ def test_the_state_of_the_repository_is_named(shop: Shop, tmp_path: Path):
         ("ok", "a repository; everything is committed"),
     ]
     shop.prompt("a")
-    assert (
-        shown(_look_at_git(shop.project))[2] == "a repository; files differ from what is committed"
-    )
+    assert shown(check_git(shop.project))[2] == "a repository; files differ from what is committed"
     source = f"file://{shop.root}"
     shop.git("clone", "-q", "--depth=1", source, str(tmp_path / "shallow"))
-    result = _look_at_git(Project.find(tmp_path / "shallow"))
+    result = check_git(Project.find(tmp_path / "shallow"))
     assert shown(result) == (
         "git",
         "warning",
@@ -96,7 +94,7 @@ def test_released_prompts_are_counted(shop: Shop):
 def test_a_project_of_targets_needs_no_prompt(shop: Shop):
     text = '[tool.regauge.targets.bot]\nkind = "python"\ncallable = "bot:ask"\n'
     (shop.root / "pyproject.toml").write_text(text)
-    assert list(_prompts(Project.find(shop.root))) == []
+    assert list(check_prompts(Project.find(shop.root))) == []
 
 
 def test_errors_and_warnings_of_prompts_are_named(shop: Shop):
@@ -123,8 +121,8 @@ def test_a_machine_without_git_is_an_error_of_git_and_of_the_prompts(
     shop.git("init", "-q")
     shop.prompt("first", release=False)
     monkeypatch.setenv("PATH", "")
-    git = _look_at_git(shop.project)
-    (prompts, *_) = _prompts(shop.project)
+    git = check_git(shop.project)
+    (prompts, *_) = check_prompts(shop.project)
     assert (git.check, git.level, git.fix) == ("git", "error", "install git")
     assert (prompts.check, prompts.level) == ("prompts", "error")
     assert "git" in prompts.message

@@ -1,0 +1,234 @@
+"""The checks of `regauge lint`, all without calls."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from regauge.datasets import dataset_files, load_dataset, nested_datasets
+from regauge.errors import (
+    Diagnostic,
+    PromptError,
+    RecordingError,
+    RegaugeError,
+    UsageError,
+    find_errors,
+)
+from regauge.gate.baselines import baseline_errors
+from regauge.judges import JudgeContext, build_checks_judge
+from regauge.maintenance.calibrations import lint_calibrations, lint_labels
+from regauge.maintenance.collection import (
+    NotCollectedError,
+    judges_in,
+    tests_targets,
+    with_evals,
+)
+from regauge.maintenance.stale import recording_errors
+from regauge.prompts import (
+    find_prompt,
+    lint_prompts,
+    lint_warnings,
+    load_prompt,
+    prompt_files,
+    prompt_name,
+)
+from regauge.recordings import RecordingsFile, check_file_sizes, replacements_in
+from regauge.targets import lint_targets
+from regauge.wording import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from regauge.project import Project
+    from regauge.runner import EvalSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintResult:
+    """The result of `regauge lint`.
+
+    Attributes:
+        errors: What does not work, or is not as committed or released.
+        warnings: What works, but may be a mistake.
+        notes: Recordings that were replaced more often than others.
+    """
+
+    errors: list[Diagnostic]
+    warnings: list[Diagnostic]
+    notes: list[Diagnostic]
+
+
+def lint_project(project: Project, *, base: str, environ: Mapping[str, str]) -> LintResult:
+    """Check a project without calls.
+
+    Args:
+        project: The project.
+        base: The commit, branch or tag whose prompts.lock must be kept.
+        environ: The environment of targets.
+
+    Raises:
+        ConfigError: The settings cannot be read.
+        UsageError: There is neither a prompt file nor a target.
+    """
+    _ = project.settings  # reports errors of pyproject.toml
+    evals_path = project.root / "evals"
+    evals = _lint_evals(project, evals_path)
+    target_errors, target_warnings = lint_targets(project, environ, evals.targets)
+    errors = [
+        *lint_prompts(project, against=base),
+        *_lint_datasets(project, evals),
+        *lint_labels(project),
+        *baseline_errors(project),
+        *_orphan_errors(project, evals),
+        *_mutants_errors(project),
+        *target_errors,
+    ]
+    reported_errors = [project.shorten(str(diagnostic)) for diagnostic in errors]
+    errors += evals.diagnostics
+    if evals.error is not None:
+        unreported = unreported_error(evals.error, reported_errors, project)
+        if unreported is not None:
+            message = f"the evals cannot be collected:\n{project.shorten(str(unreported))}"
+            errors.append(Diagnostic(path=evals_path, message=message))
+    warnings = [
+        *lint_warnings(project),
+        *nested_datasets(project.fixtures_dir),
+        *check_file_sizes(project),
+        *target_warnings,
+    ]
+    notes = _find_replaced(project)
+    if not (prompt_files(project.prompts_dir) or tests_targets(project)):
+        message = f"there are no prompt files in {project.prompts_dir}, so nothing was checked"
+        fix = f"write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
+        raise UsageError(message, fix=fix)
+    return LintResult(errors=errors, warnings=warnings, notes=notes)
+
+
+def _mutants_errors(project: Project) -> list[Diagnostic]:
+    if not (project.fixtures_dir / "mutants").exists():
+        return []
+    # To load it takes a fifth of a short lint.
+    from regauge.mutate import mutants_errors
+
+    return mutants_errors(project)
+
+
+@dataclass(slots=True, kw_only=True)
+class _LintedEvals:
+    """The errors found by collecting the evals, for lint.
+
+    Attributes:
+        diagnostics: Errors of unused recordings, calibrations, goals.
+        datasets: The golden files that the evals loaded without an error.
+        targets: The names of their targets.
+        prompts: The names of their prompts and targets.
+        error: The reason why the evals could not be collected.
+    """
+
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    datasets: set[Path] = field(default_factory=set["Path"])
+    targets: set[str] = field(default_factory=set[str])
+    prompts: set[str] = field(default_factory=set[str])
+    error: RegaugeError | None = None
+
+
+def _lint_evals(project: Project, evals_path: Path) -> _LintedEvals:
+    """Collect the evals, and find the errors that need them.
+
+    Args:
+        project: The project.
+        evals_path: The directory or file of the evals; it need not exist.
+    """
+    linted = _LintedEvals()
+
+    def check(evals: EvalSession) -> None:
+        linted.datasets.update(case.suite.dataset.path for case in evals.plan.cases)
+        linted.prompts.update(case.suite.prompt.name for case in evals.plan.cases)
+        targets = (case.suite.target for case in evals.plan.cases)
+        linted.targets.update(target.name for target in targets if target is not None)
+        linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
+        linted.diagnostics.extend(recording_errors(evals))
+        if project.settings.refine.goals:
+            from regauge.refine.subject import goal_errors
+
+            linted.diagnostics.extend(goal_errors(project, evals.plan.cases))
+
+    if evals_path.exists():
+        try:
+            with_evals(project, evals_path, check, options=["--record=none"], warn=None)
+        except RecordingError as error:
+            linted.diagnostics.extend(error.diagnostics)
+        except RegaugeError as error:
+            linted.error = error
+    return linted
+
+
+def _lint_datasets(project: Project, evals: _LintedEvals) -> list[Diagnostic]:
+    """Errors of golden files that no eval has loaded, with the checks of their cases.
+
+    Checks depend on the prompt of the eval, so that they count only if evals were collected.
+    """
+
+    def load(path: Path) -> None:
+        dataset = load_dataset(path, fixtures_dir=project.fixtures_dir)
+        if evals.error is None:
+            prompt = None
+            with suppress(PromptError):  # reported with the prompts, or there is none
+                prompt = load_prompt(find_prompt(path.stem, root=project.root))
+            model = project.settings.judge_model
+            build_checks_judge(dataset, JudgeContext(project=project, model=model, prompt=prompt))
+
+    paths = dataset_files(project.fixtures_dir)
+    return find_errors(load, [path for path in paths if path not in evals.datasets])
+
+
+def _orphan_errors(project: Project, evals: _LintedEvals) -> list[Diagnostic]:
+    """Errors of baselines and mutants whose prompt or target is gone, if evals were collected."""
+    if not evals.prompts:
+        return []
+    names = evals.prompts | {prompt_name(path) for path in prompt_files(project.prompts_dir)}
+    return [
+        Diagnostic(
+            path=path,
+            message=f"there is no prompt {path.stem!r}, and no target",
+            fix=did_you_mean(path.stem, names) or "delete the file",
+        )
+        for directory in ("baselines", "mutants")
+        for path in sorted((project.fixtures_dir / directory).glob("[!.]*.json"))
+        if path.stem not in names
+    ]
+
+
+# The place of an eval, after an error of a file that it uses.
+_PLACE = re.compile(r"\n  eval: \S+:\d+$", re.MULTILINE)
+
+
+def unreported_error(
+    error: RegaugeError, reported_errors: Sequence[str], project: Project
+) -> RegaugeError | None:
+    """The error, without the reasons already reported why evals could not be collected, or None."""
+    if not isinstance(error, NotCollectedError):
+        return error
+    unreported: dict[str, str] = {}
+    for name, reason in error.reasons.items():
+        left = _PLACE.sub("", project.shorten(reason))
+        for diagnostic in reported_errors:
+            left = left.replace(diagnostic, "")
+        if left.strip():
+            unreported[name] = reason
+    return NotCollectedError(unreported) if unreported else None
+
+
+def _find_replaced(project: Project) -> list[Diagnostic]:
+    """Notes about recordings that were replaced more often than others."""
+    diagnostics: list[Diagnostic] = []
+    for path in sorted(project.recordings_dir.glob("[!.]*.jsonl")):
+        with suppress(RecordingError):  # reported with the errors
+            diagnostics += [
+                Diagnostic(path=path, message=str(replacement))
+                for replacement in replacements_in(RecordingsFile.load(path))
+            ]
+    return diagnostics
