@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +42,10 @@ settings.load_profile("any")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
-    """Compile the tests once before the workers start."""
+    """Compile the tests once before the workers start, and give them a folder to share."""
+    kept = tempfile.TemporaryDirectory()
+    config.add_cleanup(kept.cleanup)
+    os.environ[processes.KEPT] = kept.name
     compile_tests(Path(__file__).parent, config, processes=len(specs))
 
 
