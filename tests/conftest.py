@@ -159,13 +159,20 @@ class EvalProject:
         return self.write(f"evals/{name}.py", text)
 
     def judged_by(
-        self, judges: str, *, more: str = "", options: str = "", body: str = "result.check()"
+        self,
+        judges: str,
+        *,
+        more: str = "",
+        options: str = "",
+        body: str = "result.check()",
+        name: str = "test_triage",
     ) -> Path:
         """An eval of `triage` with the judges given; `more` stands above it."""
         return self.eval(
             "from regauge import Verdict, golden\nfrom regauge.judges import *\n"
             f"{more}\n\n@golden('triage', judges=[{judges}]{options})\n"
-            f"def test_triage(result):\n    {body}\n"
+            f"def test_triage(result):\n    {body}\n",
+            name=name,
         )
 
     def run(self, *arguments: str) -> RunResult:
@@ -268,6 +275,13 @@ class EvalProject:
         )
         kept = [re.sub(r"^_+ | _+$", "", line) for line in text.splitlines()]
         return "\n".join(line for line in kept if line and not frame.match(line))
+
+    @staticmethod
+    def not_collected(result: RunResult) -> dict[str, str]:
+        """What a run says of each file of evals that it cannot collect, by the file's name."""
+        heading = re.compile(r"^_+ ERROR collecting evals/(\S+)\.py _+$", re.MULTILINE)
+        _, *parts = heading.split(result.stdout.str())
+        return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
