@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +42,10 @@ settings.load_profile("any")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[object]) -> None:
-    """Compile the tests once before the workers start."""
+    """Compile the tests once before the workers start, and give them a folder to share."""
+    kept = tempfile.TemporaryDirectory()
+    config.add_cleanup(kept.cleanup)
+    os.environ[processes.KEPT] = kept.name
     compile_tests(Path(__file__).parent, config, processes=len(specs))
 
 
@@ -155,13 +159,20 @@ class EvalProject:
         return self.write(f"evals/{name}.py", text)
 
     def judged_by(
-        self, judges: str, *, more: str = "", options: str = "", body: str = "result.check()"
+        self,
+        judges: str,
+        *,
+        more: str = "",
+        options: str = "",
+        body: str = "result.check()",
+        name: str = "test_triage",
     ) -> Path:
         """An eval of `triage` with the judges given; `more` stands above it."""
         return self.eval(
             "from regauge import Verdict, golden\nfrom regauge.judges import *\n"
             f"{more}\n\n@golden('triage', judges=[{judges}]{options})\n"
-            f"def test_triage(result):\n    {body}\n"
+            f"def test_triage(result):\n    {body}\n",
+            name=name,
         )
 
     def run(self, *arguments: str) -> RunResult:
@@ -264,6 +275,13 @@ class EvalProject:
         )
         kept = [re.sub(r"^_+ | _+$", "", line) for line in text.splitlines()]
         return "\n".join(line for line in kept if line and not frame.match(line))
+
+    @staticmethod
+    def not_collected(result: RunResult) -> dict[str, str]:
+        """What a run says of each file of evals that it cannot collect, by the file's name."""
+        heading = re.compile(r"^_+ ERROR collecting evals/(\S+)\.py _+$", re.MULTILINE)
+        _, *parts = heading.split(result.stdout.str())
+        return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:

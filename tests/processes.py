@@ -47,14 +47,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Started", "run", "scripts", "start"]
+__all__ = ["KEPT", "Started", "run", "scripts", "start"]
+
+# The variable with the folder that all workers of a run of the tests share.
+KEPT = "KEPT_BY_FORKS"
 
 # What regauge loads where it is needed, besides its own modules.
 _LOADED_LATE = (
     "_pytest._argcomplete",
     "asyncio",
     "click",
+    "concurrent.futures.thread",
     "encodings.idna",
+    "encodings.utf_8_sig",
     "execnet",
     "faulthandler",
     "genai_prices.data",
@@ -322,9 +327,10 @@ def _forking(*loaded: str) -> _Forking:
         return _Forking(connection)
     ours, theirs = socket.socketpair()
     kept = tempfile.TemporaryDirectory()
+    folder = os.environ.get(KEPT, kept.name)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno()), kept.name],
+            [sys.executable, __file__, str(theirs.fileno()), folder],
             # Not the directory of the first test, which waits until no process is left there.
             cwd=Path(__file__).parents[1],
             env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

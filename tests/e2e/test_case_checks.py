@@ -96,9 +96,8 @@ def test_an_eval_without_judges_and_checks_is_refused(checked: EvalProject):
     assert "or give the golden cases `checks`" in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("pass_at", "checks", "passes"),
-    [
+def test_a_weighted_share_of_the_checks_suffices(checked: EvalProject):
+    rows: list[tuple[float | None, list[Any], bool]] = [
         (None, [CRITICAL, WARNING], False),
         (0.5, [CRITICAL, WARNING], True),
         (0.51, [CRITICAL, WARNING], False),
@@ -106,14 +105,16 @@ def test_an_eval_without_judges_and_checks_is_refused(checked: EvalProject):
         (0.8, [CRITICAL | {"weight": 0.7}, "json_parses", WARNING | {"weight": 0.3}], True),
         (0.1, [CRITICAL, WARNING | {"tier": "critical"}], False),
         (None, [CRITICAL, WARNING | {"tier": "tracked"}], True),
-    ],
-)
-def test_a_weighted_share_of_the_checks_suffices(
-    checked: EvalProject, pass_at: float | None, checks: list[Any], *, passes: bool
-):
-    share = {} if pass_at is None else {"pass_at": pass_at}
-    checked.golden([checked.case(0, checks=checks, **share)])
-    checked.run().assert_outcomes(passed=int(passes), failed=int(not passes))
+    ]
+    checked.golden(
+        checked.case(number, checks=checks, **({} if pass_at is None else {"pass_at": pass_at}))
+        for number, (pass_at, checks, _) in enumerate(rows)
+    )
+    checked.run()
+    outcomes = {row["case"]: row["outcome"] for row in checked.rows()}
+    passes = [outcomes[f"disk-{number:03}"] == "passed" for number in range(len(rows))]
+    assert passes == [row[2] for row in rows]
+    assert {*outcomes.values()} == {"passed", "failed"}
 
 
 def test_a_check_is_called_by_its_metric(checked: EvalProject):
@@ -122,9 +123,9 @@ def test_a_check_is_called_by_its_metric(checked: EvalProject):
     assert "checks: severity is right: severity is 'critical'" in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
+def test_checks_that_make_no_sense_are_refused_with_their_place(checked: EvalProject):
+    """Each in a dataset of its own, so that one run shows all of them."""
+    rows = [
         ({"checks": [{"contans": "x"}]}, "checks of disk-000: no judge 'contans'"),
         ({"checks": [{"contains": "x", "weight": 0}]}, "the weight 0 is not a number above 0"),
         ({"checks": [{"contains": "x", "tier": "high"}]}, "no such tier: 'high'"),
@@ -136,17 +137,23 @@ def test_a_check_is_called_by_its_metric(checked: EvalProject):
         ({"checks": ["json_parses"], "pass_at": True}, "pass_at is True"),
         ({"pass_at": 0.5}, "pass_at without checks"),
         ({"check": ["json_parses"]}, "did you mean 'checks'?"),
-    ],
-)
-def test_checks_that_make_no_sense_are_refused_with_their_place(
-    checked: EvalProject, more: dict[str, Any], message: str
-):
-    checked.golden([checked.case(0, **more)])
+    ]
+    (checked.root / "evals/test_triage.py").unlink()
+    for number, row in enumerate(rows):
+        name = f"row-{number}"
+        checked.prompt(name=name)
+        checked.golden([checked.case(0, **row[0])], name=name)
+        checked.eval(NO_JUDGES.replace('"triage"', f'"{name}"'), name=f"test_{number}")
     result = checked.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    said = result.stdout.str() + result.stderr.str()
-    assert "fixtures/golden/triage.jsonl:1" in said
-    assert message in said
+    said = checked.not_collected(result)
+    wrong = [
+        (number, message)
+        for number, (_, message) in enumerate(rows)
+        for part in (message, f"fixtures/golden/row-{number}.jsonl:1")
+        if part not in said.get(f"test_{number}", "")
+    ]
+    assert wrong == []
 
 
 def test_lint_refuses_checks_before_any_recording(checked: EvalProject):

@@ -361,9 +361,9 @@ def test_reports_show_a_hostile_conversation_as_one_escaped_text(shop: EvalProje
     assert "</script><b>" not in page
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
+def test_a_script_that_makes_no_sense_is_refused(shop: EvalProject):
+    """Each in a dataset of its own, so that one run shows all of them."""
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"turns": []}, "turns is []"),
         ({"turns": [{"user": "a"}, {}]}, "turn 2 has no message of the user"),
         ({"turns": [{"user": "a", "text": "b"}]}, "turn 1 has no key 'text'"),
@@ -375,18 +375,21 @@ def test_reports_show_a_hostile_conversation_as_one_escaped_text(shop: EvalProje
         ({"tools": "bad"}, "fixtures/tools/bad.yml:1: lookup: an entry has no `result`"),
         ({"tools": "bad"}, "bad.yml:2: refund: an entry has no key 'fnction'\n  fix: did you mean"),
         ({"tools": "bad"}, "bad.yml:3: *: 'eror' is no result\n  fix: did you mean 'error'?"),
-    ],
-)
-def test_a_script_that_makes_no_sense_is_refused(
-    shop: EvalProject, more: dict[str, Any], words: str
-):
+    ]
     shop.write(
         "fixtures/tools/bad.yml", "lookup: [{args: {id: 1}}]\nrefund: {fnction: a:b}\n'*': eror\n"
     )
-    shop.golden([{"id": "c", "inputs": {}, **more}], name="shop")
+    (shop.root / "evals/test_shop.py").unlink()
+    for number, (more, _) in enumerate(rows):
+        name = f"row-{number}"
+        shop.write(f"prompts/{name}.prompt.yml", PROMPT)
+        shop.golden([{"id": "c", "inputs": {}, **more}], name=name)
+        evals = EVAL % 'contains("shipped")'
+        shop.eval(evals.replace('"shop"', f'"{name}"'), name=f"test_{number}")
     result = shop.run()
     assert result.ret not in {0, 1}
-    assert words in result.stdout.str() + result.stderr.str()
+    said = shop.not_collected(result)
+    assert [row for n, row in enumerate(rows) if row[1] not in said.get(f"test_{n}", "")] == []
 
 
 def commit(root: Path, branch: str = "") -> None:

@@ -339,9 +339,9 @@ def test_a_case_may_name_a_rubric_of_the_project(calibrated: EvalProject, endpoi
     assert "right: fail" in calibrated.rows()[0]["verdicts"][0]["reason"]
 
 
-@pytest.mark.parametrize(
-    ("check", "message"),
-    [
+def test_criteria_that_make_no_sense_are_refused_with_their_place(project: EvalProject):
+    """Each in a dataset of its own, so that one run shows all of them."""
+    rows = [
         ({"rubric": {"criterion": ""}}, "a criterion is a sentence, not ''"),
         ({"rubric": {"criterion": []}}, "one call takes 1 to 20 criteria, not 0"),
         ({"rubric": {"criterion": ["is a", "is a"]}}, "'is a' is stated twice"),
@@ -353,19 +353,23 @@ def test_a_case_may_name_a_rubric_of_the_project(calibrated: EvalProject, endpoi
         ({"rubric": "tonee"}, "there is no prompt 'tonee'"),
         ({"not": {"rubric": {"criterion": "is a"}}}, "only rules can be negated"),
         ({"any_of": {"judges": [{"rubric": {"criterion": "is a"}}]}}, "any_of"),
-    ],
-)
-def test_criteria_that_make_no_sense_are_refused_with_their_place(
-    project: EvalProject, check: dict[str, Any], message: str
-):
-    project.eval(NO_JUDGES)
-    project.golden([project.case(0, checks=[check])])
+    ]
+    (project.root / "evals/test_triage.py").unlink()
+    for number, row in enumerate(rows):
+        name = f"row-{number}"
+        project.prompt(name=name)
+        project.golden([project.case(0, checks=[row[0]])], name=name)
+        project.eval(NO_JUDGES.replace('"triage"', f'"{name}"'), name=f"test_{number}")
     result = project.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    said = result.stdout.str() + result.stderr.str()
-    assert "fixtures/golden/triage.jsonl:1" in said
-    assert "checks of disk-000" in said
-    assert message in said
+    said = project.not_collected(result)
+    wrong = [
+        (number, message)
+        for number, (_, message) in enumerate(rows)
+        for part in (message, f"fixtures/golden/row-{number}.jsonl:1", "checks of disk-000")
+        if part not in said.get(f"test_{number}", "")
+    ]
+    assert wrong == []
 
 
 def test_a_project_may_word_the_rubric_itself(calibrated: EvalProject, endpoint: Endpoint):

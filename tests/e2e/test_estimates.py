@@ -45,6 +45,7 @@ messages:
       Note: {{text}}
       Summary: {{answer}}
 """
+CASES = 8
 TOPICS = ["disk", "queue", "certificate", "node", "gateway", "cache", "lock", "backup"]
 
 
@@ -127,12 +128,12 @@ def metered() -> Iterator[Metered]:
 
 @pytest.fixture
 def priced(pytester: Pytester, metered: Metered, live: EvalProject) -> EvalProject:
-    """A project of 12 notes whose endpoint has prices and counts what it serves."""
+    """A project of notes whose endpoint has prices and counts what it serves."""
     del live  # its environment
     project = EvalProject(pytester, base_url=metered.base_url)
     project.settings('judge_model = "local:clerk-1"', provider=PRICES)
     project.prompt(model="local:clerk-1", system=SYSTEM)
-    project.golden(cases(12))
+    project.golden(cases(CASES))
     project.write("prompts/judges/clear.prompt.yml", RUBRIC)
     project.judged_by("min_words(3)")
     return project
@@ -184,7 +185,7 @@ def recorded_as_estimated(project: EvalProject, metered: Metered, *options: str)
 
 def drop(project: EvalProject, count: int) -> None:
     """Remove what is recorded about the last cases."""
-    dropped = {f"note-{number:02}" for number in range(12 - count, 12)}
+    dropped = {f"note-{number:02}" for number in range(CASES - count, CASES)}
     for path in (project.root / "fixtures/recordings").rglob("*.jsonl"):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         path.write_text("".join(x for x in lines if json.loads(x)["case"] not in dropped))
@@ -212,7 +213,7 @@ def use_judges(project: EvalProject, judges: str) -> None:
 def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Metered, judges: str):
     use_judges(priced, judges)
     recorded_as_estimated(priced, metered)  # nothing is recorded
-    drop(priced, 6)
+    drop(priced, CASES // 2)
     recorded_as_estimated(priced, metered)  # half of it is
     recorded_as_estimated(priced, metered, "--refresh")
     recorded_as_estimated(priced, metered, "--trials=3")
@@ -227,7 +228,7 @@ NEEDS = re.compile(
 @pytest.mark.parametrize("judges", ["min_words(3)", *JUDGES.values()], ids=["none", *JUDGES])
 def test_a_run_takes_what_its_replay_says(priced: EvalProject, metered: Metered, judges: str):
     use_judges(priced, judges)
-    for missing in (12, 6):
+    for missing in (CASES, CASES // 2):
         drop(priced, missing)
         found = NEEDS.findall(priced.run("--record=none").stdout.str())
         calls = sum(float(one[0]) for one in found)

@@ -47,12 +47,13 @@ def project(live: EvalProject) -> EvalProject:
     return live
 
 
-def judged_by(project: EvalProject, judge: str) -> None:
+def judged_by(project: EvalProject, judge: str, *, name: str = "test_triage") -> None:
     project.eval(
         "from regauge import golden\nfrom regauge.judges import *\n"
         f"from regauge.judges import command_judge, http_judge, panel\n\n"
         f"@golden('triage', judges=[min_chars(1), {judge}])\n"
-        "def test_triage(result):\n    result.check()\n"
+        "def test_triage(result):\n    result.check()\n",
+        name=name,
     )
 
 
@@ -269,9 +270,9 @@ def test_a_program_gets_named_variables_alone_and_none_is_recorded(
     assert "$JUDGE_TOKEN is not set" in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("judge", "message"),
-    [
+def test_declarations_that_make_no_sense_are_refused_at_collection(project: EvalProject):
+    """Each in an eval of its own, so that one run shows all of them."""
+    rows = [
         ("command_judge('node judge.js')", "command is a list of texts, not 'node judge.js'"),
         ("command_judge([])", "the command is empty"),
         ("command_judge(['x'], env=['A=B'])", "'A=B' is no name of an environment variable"),
@@ -284,15 +285,14 @@ def test_a_program_gets_named_variables_alone_and_none_is_recorded(
         ("http_judge('https://x/y', method='GET')", "no method 'GET'"),
         ("http_judge('https://x', headers={'A': 'Bearer abc'})", "no name of an environment"),
         ("http_judge('https://x', headers={'A b': 'C'})", "'A b' is no name of a header"),
-    ],
-)
-def test_declarations_that_make_no_sense_are_refused_at_collection(
-    project: EvalProject, judge: str, message: str
-):
-    judged_by(project, judge)
+    ]
+    (project.root / "evals/test_triage.py").unlink()
+    for number, (judge, _) in enumerate(rows):
+        judged_by(project, judge, name=f"test_{number}")
     result = project.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert message in result.stdout.str() + result.stderr.str()
+    said = project.not_collected(result)
+    assert [row for n, row in enumerate(rows) if row[1] not in said.get(f"test_{n}", "")] == []
 
 
 def test_cases_name_programs_in_yaml(project: EvalProject):

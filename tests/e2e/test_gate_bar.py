@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shutil
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,7 @@ from tests.gate_repo import (
 from tests.sim_server import SimServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 WHY = "The tier was wrong from the start"
 LABELS = "fixtures/labels/tone.jsonl"
@@ -90,6 +91,11 @@ def break_prompt(repo: GateRepo) -> None:
     )
 
 
+def refused(repo: GateRepo) -> str:
+    """What the latest run was refused for, all of it."""
+    return "\n".join(line for one in repo.decision()["refusals"] for line in one["details"])
+
+
 def broken(repo: GateRepo) -> list[str]:
     return [case for case, verdict in repo.verdicts().items() if verdict == "broken"]
 
@@ -122,6 +128,15 @@ class Broken:
         return lines_of(
             change(case) if case["id"] in self.cases else case for case in golden(self.repo)
         )
+
+
+Hide = Callable[[Broken], None]
+
+
+def names_of(row: object) -> str | None:
+    """The id of the ways of a row."""
+    ways = row if isinstance(row, tuple) else (row,)
+    return "+".join(way.__name__ for way in ways) if all(map(callable, ways)) else None
 
 
 @pytest.fixture(scope="module")
@@ -398,6 +413,13 @@ def load_a_plugin(broken: Broken) -> None:
     broken.repo.edit("pyproject.toml", '"-p", "regauge"', '"-p", "regauge", "-p", "extra"')
 
 
+def load_by_entry_point(broken: Broken) -> None:
+    repo = broken.repo
+    repo.write("own-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+    repo.write("own-1.dist-info/entry_points.txt", "[regauge.providers]\nlocal = own:Own\n")
+    repo.write("own.py", "from regauge.gate.engine import _gate\n_gate.decided_by = 1\n")
+
+
 def replay_by_conftest(broken: Broken) -> None:
     """A keyed gate is made a replay of recordings that the author edited."""
     repo = broken.repo
@@ -446,6 +468,22 @@ def ask_less(broken: Broken) -> None:
 @pytest.mark.parametrize(
     ("hide", "code", "words"),
     [
+        ((nest_a_project, set_elsewhere, load_by_entry_point, ask_less), 1, "broken of 24 cases"),
+        (
+            (dilute, load_a_plugin, swallow_failures),
+            1,
+            ("broken, 60 new", f"its workflow: {EVAL}, extra.py, pyproject.toml"),
+        ),
+        (
+            (warn_only, move_endpoint, wrap_judge, move_to_yaml),
+            2,
+            (
+                'on_broken in [tool.regauge.gate]: "net" -> "warn"',
+                "base_url in [tool.regauge.providers.local]",
+                f"code of judge field_equals(severity) ({EVAL}) changed",
+                "tier of ",
+            ),
+        ),
         (to_csv, 2, "tier of "),
         (link_golden_directory, 2, "tier of "),
         (link_fixtures, 2, "tier of "),
@@ -455,80 +493,79 @@ def ask_less(broken: Broken) -> None:
         (repeat_ids, 2, "is taken"),
         (link_prompt, 1, "gate: rejected"),
         (link_prompts, 1, "broken of 24 cases"),
-        (nest_a_project, 1, "broken of 24 cases"),
-        (set_elsewhere, 1, "broken of 24 cases"),
-        (load_a_plugin, 1, "extra.py, pyproject.toml"),
         (accept_by_pattern, 1, "'*', which is no golden case"),
         (edit_a_released_digest, 1, "gate: rejected"),
         (drop_the_version, 1, "has no version any more"),
         (call_through_another_provider, 1, "broken of 24 cases"),
-        (ask_less, 1, "broken of 24 cases"),
         (replay_by_conftest, 1, "recordings of alert-severity are better than fresh trials"),
         (rename_with_all_files, 1, "broken of 24 cases"),
         (start_a_prompt_over, 0, "; review also: alert-severity removed, severity new"),
         (give_up_cases, 0, " cases removed\n"),
-        (wrap_judge, 2, f"code of judge field_equals(severity) ({EVAL}) changed"),
-        (move_to_yaml, 2, "tier of "),
         (link_cases, 2, "tier of "),
         (relabel_edited_cases, 2, "expected of "),
-        (move_endpoint, 2, "base_url in [tool.regauge.providers.local]"),
-        (warn_only, 2, 'on_broken in [tool.regauge.gate]: "net" -> "warn"'),
         (other_model, 2, "and this change uses local:clerk-2"),
         (delete_baseline, 2, f"{BASELINE} changed"),
         (move_to_another_dataset, 1, "base has this case and it is gone"),
         (rename_cases, 1, "base has this case and it is gone"),
         (split_dataset, 1, "base has this case and it is gone"),
         (cut_lock, 1, "alert-severity@1.0.0 was removed"),
-        (dilute, 1, "broken, 60 new"),
-        (swallow_failures, 1, f"its workflow: {EVAL}"),
         (hide_files, 1, "broken of 24 cases"),
         (select_in_settings, 1, "are there and are not run"),
         (select_next_to_evals, 1, "are there and are not run"),
         (drop_in_conftest, 1, "are there and are not run"),
         (pin_version, 3, "measure version 1.0.0, and none measures this file"),
-        (replace_inputs, 0, "fail on the base, which passed before the edit ... since the edit\n"),
+        (replace_inputs, 0, ("fail on the base, which passed before the edit", "since the edit\n")),
         (lenient_helper, 2, "code of judge field_equals(severity) (leniency.py) changed"),
     ],
+    ids=names_of,
 )
 def test_broken_cases_are_not_hidden_by_the_change_that_breaks_them(
-    broken_prompt: Broken, hide: Callable[[Broken], None], code: int, words: str
+    broken_prompt: Broken, hide: Hide | tuple[Hide, ...], code: int, words: str | tuple[str, ...]
 ):
-    broken_prompt.repo.branch(hide.__name__, of="broken-prompt")
-    hide(broken_prompt)
+    """By one way, or by several at once that each would do it alone."""
+    broken_prompt.repo.branch("hidden", of="broken-prompt")
+    for one in hide if isinstance(hide, tuple) else (hide,):
+        one(broken_prompt)
     broken_prompt.repo.commit("Hide what broke")
     output = broken_prompt.repo.gate(code=code)
-    assert all(part in output for part in words.split(" ... "))
+    parts = (words,) if isinstance(words, str) else words
+    assert [part for part in parts if part not in output] == []
 
 
-@pytest.mark.parametrize("hide", [move_to_yaml, move_endpoint, warn_only, delete_baseline])
+@pytest.mark.parametrize(
+    "hide", [(warn_only, move_to_yaml, delete_baseline), (move_endpoint,)], ids=names_of
+)
 def test_every_lowered_bar_is_let_through_with_a_reason_and_listed(
-    broken_prompt: Broken, hide: Callable[[Broken], None]
+    broken_prompt: Broken, hide: tuple[Hide, ...]
 ):
     """The base's tiers, settings and record decide; so what broke stays rejected."""
     repo = broken_prompt.repo
-    repo.branch(f"accepted-{hide.__name__}", of="broken-prompt")
-    hide(broken_prompt)
+    repo.branch("accepted", of="broken-prompt")
+    for one in hide:
+        one(broken_prompt)
     repo.commit("Lower the bar")
     output = repo.gate("--accept-judge-change", WHY, code=1)
     decision = repo.decision()
-    assert decision["moved_bars"]
+    assert len(decision["moved_bars"]) >= len(hide)
     for bar in decision["moved_bars"]:
         assert f"note: this change lowers its own bar: {bar}" in output
     assert f"the change of judges was accepted: {WHY}" in output
-    if hide is move_endpoint:
+    if move_endpoint in hide:
         # All trials of another endpoint are fresh, so cases that pass now and then may differ.
         assert len(broken_prompt.cases & {*broken(repo)}) > len(broken_prompt.cases) / 2
     else:
         assert {*broken(repo)} == broken_prompt.cases
 
 
-@pytest.mark.parametrize("path", [LABELS, CALIBRATION])
-def test_changed_labels_and_calibrations_are_let_through_with_a_reason(repo: GateRepo, path: str):
-    repo.write(path, repo.read(path).replace("1", "9").replace("{}", "[]"))
+def test_changed_labels_and_calibrations_are_let_through_with_a_reason(repo: GateRepo):
+    changed = [f"{path} changed" for path in (CALIBRATION, LABELS)]
+    repo.edit(LABELS, "1", "9")
+    repo.edit(CALIBRATION, "{}", "[]")
     repo.commit("Label again")
-    assert f"{path} changed" in repo.gate(code=2)
+    output = repo.gate(code=2)
+    assert [bar for bar in changed if bar not in output] == []
     repo.gate("--accept-judge-change", WHY, code=0)
-    assert repo.decision()["moved_bars"] == [f"{path} changed"]
+    assert sorted(repo.decision()["moved_bars"]) == changed
 
 
 def test_added_labels_are_calibrated_in_the_same_change(repo: GateRepo):
@@ -610,38 +647,28 @@ def test_an_estimate_has_no_decision_to_write(repo: GateRepo, option: str):
     assert not (repo.root / "decision.md").exists()
 
 
-def relabel(repo: GateRepo) -> str:
-    first = golden(repo)[0]
-    repo.write(GOLDEN, lines_of([{**first, "expected": {"severity": "none"}}, *golden(repo)[1:]]))
-    was = json.dumps(first["expected"])
-    return f'expected of {first["id"]}: {was} -> {{"severity": "none"}}'
-
-
-def lower_calibration(repo: GateRepo) -> str:
-    repo.settings(repo.base_url, "[tool.regauge.calibration]\nfloor = 0.1\n")
-    return "floor in [tool.regauge.calibration]: 0.4 -> 0.1"
-
-
-def remove_check(repo: GateRepo) -> str:
+def test_a_lowered_bar_next_to_a_changed_prompt_is_let_through_with_a_reason(repo: GateRepo):
     first = golden(repo)[0]
     set_checks(repo, ["json_parses"])
     repo.commit("Check each case")
     repo.git("branch", "-f", "checked")
+    relabelled = {**first, "expected": {"severity": "none"}}
+    repo.write(GOLDEN, lines_of([relabelled, *golden(repo)[1:]]))
     set_checks(repo, [])
-    return f'checks of {first["id"]}: ["json_parses"] -> not set'
-
-
-@pytest.mark.parametrize("lower", [relabel, lower_calibration, remove_check])
-def test_a_lowered_bar_next_to_a_changed_prompt_is_let_through_with_a_reason(
-    repo: GateRepo, lower: Callable[[GateRepo], str]
-):
-    repo.git("branch", "-f", "checked")
-    bar = lower(repo)
+    repo.settings(repo.base_url, "[tool.regauge.calibration]\nfloor = 0.1\n")
+    bars = [
+        f'expected of {first["id"]}: {json.dumps(first["expected"])} -> {{"severity": "none"}}',
+        f'checks of {first["id"]}: ["json_parses"] -> not set',
+        "floor in [tool.regauge.calibration]: 0.4 -> 0.1",
+    ]
     repo.release("minor", REWORDED)
-    assert bar in repo.regauge("gate", "checked", code=2)
+    repo.regauge("gate", "checked", code=2)
+    assert [bar for bar in bars if bar not in refused(repo)] == []
     output = repo.regauge("gate", "checked", "--accept-judge-change", WHY, code=None)
-    assert bar in repo.decision()["moved_bars"]
-    assert f"note: this change lowers its own bar: {bar}" in output
+    assert {*bars} <= {*repo.decision()["moved_bars"]}
+    assert [
+        bar for bar in bars if f"note: this change lowers its own bar: {bar}" not in output
+    ] == []
     assert f"the change of judges was accepted: {WHY}" in output
 
 
@@ -657,20 +684,14 @@ def test_a_raised_bar_and_new_cases_need_no_word(repo: GateRepo):
     assert repo.decision()["moved_bars"] == []
 
 
-@pytest.mark.parametrize(
-    ("path", "edit"),
-    [
-        (LABELS, lambda text: text.replace('"id": 1', '"id": 9')),
-        (CALIBRATION, lambda text: text.replace("{}", '{"passes": true}')),
-        (BASELINE, lambda text: text.replace('"passed": 12', '"passed": 6')),
-    ],
-)
-def test_labels_calibrations_and_baselines_come_from_the_base(
-    repo: GateRepo, path: str, edit: Callable[[str], str]
-):
-    repo.write(path, edit(repo.read(path)))
+def test_labels_calibrations_and_baselines_come_from_the_base(repo: GateRepo):
+    repo.edit(LABELS, '"id": 1', '"id": 9')
+    repo.edit(CALIBRATION, "{}", '{"passes": true}')
+    repo.edit(BASELINE, '"passed": 12', '"passed": 6')
     break_prompt(repo)
-    assert f"{path} changed" in repo.gate(code=2)
+    output = repo.gate(code=2)
+    changed = [f"{path} changed" for path in (LABELS, CALIBRATION, BASELINE)]
+    assert [bar for bar in changed if bar not in output] == []
 
 
 def test_a_baseline_without_a_change_of_a_prompt_is_let_through(repo: GateRepo):
@@ -1014,14 +1035,19 @@ def test_a_wrapper_with_the_digest_of_what_it_wraps_is_refused(repo: GateRepo):
 STRICT = '[tool.regauge.gate]\non_broken = "block"\non_anchor_loss = "block"\n'
 
 
-def old_branch(repo: GateRepo, change: Callable[[GateRepo], None]) -> Callable[..., str]:
+def old_branch(repo: GateRepo, *changes: Callable[[GateRepo], None]) -> Callable[..., str]:
     """Branch off before the base's bar rises; the function gates against the base of today."""
     repo.branch("raised")
-    change(repo)
+    for change in changes:
+        change(repo)
     repo.commit("Raise the bar")
     repo.branch("old", of="main")
     break_prompt(repo)
     return lambda *words, code: repo.regauge("gate", "raised", *words, code=code)
+
+
+def block_what_broke(repo: GateRepo) -> None:
+    repo.settings(repo.base_url, STRICT)
 
 
 def make_critical(repo: GateRepo) -> None:
@@ -1038,30 +1064,20 @@ def judge_more(repo: GateRepo) -> None:
     repo.write(EVAL, text.replace("import field_equals", "import field_equals, max_chars"))
 
 
-@pytest.mark.parametrize(
-    ("change", "bar"),
-    [
-        (
-            lambda repo: repo.settings(repo.base_url, STRICT),
-            'on_broken in [tool.regauge.gate]: "block" -> "net"',
-        ),
-        (make_critical, "tier of KubeAPIDown: critical -> required"),
-        (expect_more, "expected of "),
-        (judge_more, "judges of test_alert_severity: max_chars(9000) -> not set"),
-    ],
-    ids=["policy", "tier", "expectation", "judge"],
-)
-def test_a_change_of_an_older_commit_is_held_to_the_bar_of_today(
-    repo: GateRepo, change: Callable[[GateRepo], None], bar: str
-):
-    gate = old_branch(repo, change)
+def test_a_change_of_an_older_commit_is_held_to_the_bar_of_today(repo: GateRepo):
+    gate = old_branch(repo, block_what_broke, make_critical, expect_more, judge_more)
     output = gate(code=2)
     assert "the bar of this change is lower than that of raised" in output
-    assert bar in output
     assert "fix: git merge raised, which is newer than this change; then " in output
+    bars = (
+        'on_broken in [tool.regauge.gate]: "block" -> "net"',
+        "tier of KubeAPIDown: critical -> required",
+        f"expected of {golden(repo)[0]['id']}: ",
+        "judges of test_alert_severity: max_chars(9000) -> not set",
+    )
+    assert [bar for bar in bars if bar not in refused(repo)] == []
     gate("--accept-judge-change", WHY, code=1)
-    if "on_broken" in bar:
-        assert repo.decision()["policy"]["on_broken"] == "block"
+    assert repo.decision()["policy"]["on_broken"] == "block"
     repo.branch("docs-only", of="main")
     repo.write("README.md", "Words.\n")
     repo.commit("Write words")
@@ -1176,13 +1192,6 @@ def decide_in_conftest(broken: Broken) -> None:
     )
 
 
-def load_by_entry_point(broken: Broken) -> None:
-    repo = broken.repo
-    repo.write("own-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: own\nVersion: 1\n")
-    repo.write("own-1.dist-info/entry_points.txt", "[regauge.providers]\nlocal = own:Own\n")
-    repo.write("own.py", "from regauge.gate.engine import _gate\n_gate.decided_by = 1\n")
-
-
 def collect_other_files(broken: Broken) -> None:
     repo = broken.repo
     settings = "[tool.pytest.ini_options]\n"
@@ -1281,7 +1290,6 @@ def set_cases_apart(broken: Broken) -> None:
         (copy_prompt, 0, "review also: severity new"),
         (replace_base, 1, "broken of 24 cases"),
         (decide_in_conftest, 0, "review also: code or data of the gate edited (evals/conftest.py)"),
-        (load_by_entry_point, 1, "broken of 24 cases"),
         (collect_other_files, 2, "judge 'field_equals(severity)' is gone"),
         (collect_other_functions, 3, "pytest does not collect the eval test_alert_severity"),
         (expect_one_of_two, 2, "expected of "),
@@ -1296,7 +1304,7 @@ def set_cases_apart(broken: Broken) -> None:
     ],
 )
 def test_other_ways_to_hide_what_broke_are_refused_or_stand_in_the_headline(
-    broken_prompt: Broken, hide: Callable[[Broken], None], code: int, words: str
+    broken_prompt: Broken, hide: Hide, code: int, words: str
 ):
     broken_prompt.repo.branch(hide.__name__, of="broken-prompt")
     hide(broken_prompt)

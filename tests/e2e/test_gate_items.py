@@ -33,10 +33,20 @@ def test_triage(result):
 """
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first committed project is kept, for the others to be copies of it."""
+    return tmp_path_factory.mktemp("built") / "project"
+
+
 @pytest.fixture
-def gated(project: EvalProject) -> EvalProject:
+def gated(project: EvalProject, built: Path) -> EvalProject:
     """The small project, committed on `main`."""
-    return committed(project)
+    if built.exists():
+        shutil.copytree(built, project.root, dirs_exist_ok=True)
+    else:
+        shutil.copytree(committed(project).root, built)
+    return project
 
 
 def committed(project: EvalProject) -> EvalProject:
@@ -340,6 +350,16 @@ def prompt_copied(project: EvalProject) -> None:
     project.prompt(name="triage-new", system="Say nothing.")
 
 
+def change_next_to_a_plain_test(
+    project: EvalProject, leave_out: Callable[[EvalProject], None]
+) -> None:
+    project.eval(PLAIN, name="test_plain")
+    reword(project)
+    leave_out(project)
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "Change")
+
+
 LEFT_OUT = [
     renamed,
     deleted,
@@ -354,14 +374,10 @@ LEFT_OUT = [
 
 @pytest.mark.parametrize("leave_out", LEFT_OUT)
 def test_a_change_that_leaves_its_evals_out_is_unmeasured(
-    gated: EvalProject, leave_out: Callable[[EvalProject], None], python: Path
+    gated: EvalProject, leave_out: Callable[[EvalProject], None]
 ):
-    """Next to a test that passes, in pytest, in the command and in the action."""
-    gated.eval(PLAIN, name="test_plain")
-    reword(gated)
-    leave_out(gated)
-    git(gated, "add", "-A")
-    git(gated, "commit", "-q", "-m", "Change")
+    """Next to a test that passes, in pytest and in the command."""
+    change_next_to_a_plain_test(gated, leave_out)
     result = gated.run("--gate=main")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     text = result.stdout.str()
@@ -372,9 +388,15 @@ def test_a_change_that_leaves_its_evals_out_is_unmeasured(
     assert said.returncode == 3, said.stdout + said.stderr
     decision = json.loads(said.stdout)
     assert decision["unmeasured"][0]["fix"]
-    assert gated.command("gate", "--from", "latest").returncode == 3
+
+
+def test_an_unmeasured_gate_is_unmeasured_in_the_action_and_read_again(
+    gated: EvalProject, python: Path
+):
+    change_next_to_a_plain_test(gated, renamed)
     code, outputs = ran_action(gated, python)
     assert (code, outputs) == (3, {"exit-code": "3", "decision": "unmeasured"})
+    assert gated.command("gate", "--from", "latest").returncode == 3
 
 
 def test_a_gate_without_evals_directory_is_unmeasured(gated: EvalProject, python: Path):

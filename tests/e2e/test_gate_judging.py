@@ -108,17 +108,22 @@ def start(repo: GateRepo, *, baseline: bool) -> GateRepo:
 
 
 @pytest.fixture(scope="module", params=["function", "object", "function without a baseline"])
-def judged(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, server: SimServer
-) -> GateRepo:
+def kind(request: pytest.FixtureRequest) -> str:
+    """What judges, and what the base has of it."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture(scope="module")
+def judged(kind: str, tmp_path_factory: pytest.TempPathFactory, server: SimServer) -> GateRepo:
     """A base with a judge of its own, and the branch `broken` with a prompt that breaks cases."""
     repo = new_repo(tmp_path_factory.mktemp("judged"), server)
     for path, text in FILES.items():
         repo.write(path, text)
     (repo.root / "checks/link.txt").symlink_to("../texts/target.txt")
-    judge = "Right()" if request.param == "object" else "right"
+    judge = "Right()" if kind == "object" else "right"
     repo.write(EVAL, JUDGED.replace("JUDGE]", f"{judge}]"))
-    start(repo, baseline=not request.param.endswith("baseline"))
+    start(repo, baseline=not kind.endswith("baseline"))
     repo.branch("broken")
     release_without_definitions(repo)
     repo.branch("reworded")
@@ -131,28 +136,29 @@ def release_without_definitions(repo: GateRepo) -> None:
     repo.release("minor", (definitions, "      - critical, warning, info\n"))
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("checks/farther.py", "WORDS = ['severity']\n"),
-        ("checks/late.py", "WORDS = ['severity']\n"),
-        ("texts/target.txt", "severity\n"),
-    ],
-)
-def test_code_and_data_that_a_judge_reads_next_to_a_changed_prompt_are_refused(
-    judged: GateRepo, path: str, text: str
-):
-    """Two imports away, imported when called, and through a link."""
-    judged.branch("refused", of="broken")
-    judged.write(path, text)
-    judged.commit("Judge otherwise")
-    assert f"code or data of this gate or its workflow: {path}" in judged.gate(code=2)
-
-
 def write_all(repo: GateRepo, files: dict[str, str]) -> None:
     for path, text in files.items():
         repo.write(path, text)
     repo.commit("Judge otherwise")
+
+
+def test_code_and_data_that_a_judge_reads_next_to_a_changed_prompt_are_refused(
+    judged: GateRepo, kind: str
+):
+    """Two imports away, imported when called, and through a link."""
+    files = {
+        "checks/farther.py": "WORDS = ['severity']\n",
+        "checks/late.py": "WORDS = ['severity']\n",
+        "texts/target.txt": "severity\n",
+    }
+    # A refusal names the files; of a function with a baseline, the digest of all of them.
+    alone = kind == "function"
+    for changed in [{path: files[path]} for path in files] if alone else [files]:
+        judged.branch("refused", of="broken")
+        write_all(judged, changed)
+        output = judged.gate(code=2)
+        assert f"code or data of this gate or its workflow: {', '.join(changed)}" in output
+        assert alone or f" ({', '.join(changed)}) changed" in output
 
 
 def test_files_in_reach_of_a_judge_that_no_code_names_are_in_the_headline(judged: GateRepo):
@@ -336,6 +342,7 @@ def calibrated(tmp_path_factory: pytest.TempPathFactory, server: SimServer) -> G
     start(repo, baseline=False)
     repo.branch("broken")
     release_without_definitions(repo)
+    repo.gate(code=1)
     return repo
 
 
@@ -362,7 +369,6 @@ def test_a_change_that_makes_a_blocking_judge_advisory_is_refused_without_a_base
 ):
     """A stricter setting and an added label are no lower bar, unless a judge stops to count."""
     calibrated.branch(change.__name__, of="broken")
-    calibrated.gate(code=1)
     change(calibrated)
     calibrated.commit("Calibrate otherwise")
     assert "judge house: blocking -> advisory: " in calibrated.gate(code=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -36,9 +37,10 @@ import regauge.cli, regauge.cli.prompts, regauge.cli.report, regauge.cli.runs
 import regauge.history, regauge.reports
 
 peaks = []
-for words in json.loads(sys.argv[1]):
+for directory, words in json.loads(sys.argv[1]):
     child = os.fork()
     if not child:
+        os.chdir(directory)
         os.dup2(2, 1)
         regauge.cli.main(words)
         sys.exit()
@@ -69,8 +71,8 @@ def peak_bytes(project: EvalProject, *words: str) -> int:
     return int(done.stdout) * _UNIT
 
 
-def peaks_bytes(project: EvalProject, commands: Iterable[Sequence[str]]) -> list[int]:
-    """The peak memory of each of these commands."""
+def peaks_bytes(project: EvalProject, commands: Iterable[tuple[str, Sequence[str]]]) -> list[int]:
+    """The peak memory of each of these commands in a directory."""
     done = subprocess.run(
         [sys.executable, "-c", _PEAKS_KIB, json.dumps([*commands])],
         cwd=project.root,
@@ -120,19 +122,17 @@ def write_recordings(project: EvalProject, cases: int) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in sorted(lines)))
 
 
-def make_runs(project: EvalProject, cases: int, runs: list[Path]) -> None:
-    """Two runs with so many rows, like those of the only run."""
-    for run in runs:
-        [first] = (project.root / "first").glob("run.json")
-        record = json.loads(first.read_text(encoding="utf-8"))
-        record["id"] = run.name
-        run.mkdir(parents=True, exist_ok=True)
-        (run / "run.json").write_text(json.dumps(record), encoding="utf-8")
-        row = (project.root / "first/trials.jsonl").read_text(encoding="utf-8").splitlines()[0]
-        name = json.loads(row)["case"]
+def make_runs(root: Path, cases: int, names: Iterable[str]) -> None:
+    """Runs with so many rows, like those of the only run."""
+    for name in names:
+        run = root / ".regauge/runs" / name
+        record = json.loads((root / "first/run.json").read_text(encoding="utf-8"))
+        run.mkdir(parents=True)
+        (run / "run.json").write_text(json.dumps(record | {"id": name}), encoding="utf-8")
+        row = (root / "first/trials.jsonl").read_text(encoding="utf-8").splitlines()[0]
+        case = json.loads(row)["case"]
         with (run / "trials.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(f"{row.replace(name, f'case-{n:06}')}\n" for n in range(cases))
-    (project.root / ".regauge/history.sqlite3").unlink(missing_ok=True)
+            file.writelines(f"{row.replace(case, f'case-{n:06}')}\n" for n in range(cases))
 
 
 def test_record_keeps_golden_cases_and_few_bytes_of_recordings(project: EvalProject):
@@ -168,16 +168,19 @@ def test_what_reads_runs_streams_their_rows(project: EvalProject):
         ("runs", "compare", "one", "two"): 2000,
     }
     project.run("--report=first")
-    names = ("20260101-000000-aaaa", "20260102-000000-bbbb")
-    runs = [project.root / ".regauge/runs" / name for name in names]
-    named: dict[str, str] = dict(zip(("one", "two"), names, strict=True))
-    commands = [[named.get(word, word) for word in words] for words in most]
-    peaks: list[list[int]] = []
-    for cases in (FEW, 4 * FEW):
-        make_runs(project, cases, runs)
-        peaks.append(peaks_bytes(project, commands))
+    shutil.rmtree(project.root / ".regauge")
+    names = {"one": "20260101-000000-aaaa", "two": "20260102-000000-bbbb"}
+    commands: list[tuple[str, list[str]]] = []
+    for directory, cases in (("few", FEW), ("many", 4 * FEW)):
+        shutil.copytree(project.root, project.root.parent / directory)
+        make_runs(project.root.parent / directory, cases, names.values())
+        commands += [
+            (f"../{directory}", [names.get(word, word) for word in words]) for words in most
+        ]
+    peaks = peaks_bytes(project, commands)
     of_case = {
-        words: (many - few) / (3 * FEW) for words, few, many in zip(most, *peaks, strict=True)
+        words: (many - few) / (3 * FEW)
+        for words, few, many in zip(most, peaks[: len(most)], peaks[len(most) :], strict=True)
     }
     assert {words for words, taken in of_case.items() if taken >= most[words]} == set(), of_case
 

@@ -115,35 +115,36 @@ def test_an_async_judge_that_breaks_leaves_the_case_unmeasured(project: EvalProj
     assert "judge broken broke: KeyError: 'gone'" in result.stdout.str()
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
-    [
+ODD_FUNCTION = "def odd(output, case):\n    if True:\n"
+ODD_CLASS = (
+    "class Odd:\n    name = 'odd'\n    digest = 'd'\n    async def judge(self, completion, case):\n"
+)
+
+
+@pytest.mark.parametrize(("judge", "head"), [("odd", ODD_FUNCTION), ("Odd()", ODD_CLASS)])
+def test_a_verdict_with_values_that_make_no_sense_names_its_place(
+    project: EvalProject, judge: str, head: str
+):
+    rows = [
         ("outcome='pass', score=float('nan')", "the score is nan, not a number from 0 to 1"),
         ("outcome='pass', score=7.0", "the score is 7.0, not a number from 0 to 1"),
         ("outcome='pass', score='1'", "the score is '1', not a number from 0 to 1"),
         ("outcome='great', score=1", "the outcome is 'great', not 'pass', 'fail' or 'abstain'"),
         ("outcome='pass', score=1, cost_usd=-1", "the cost is -1, not an amount in US dollars"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["function", "class"])
-def test_a_verdict_with_values_that_make_no_sense_names_its_place(
-    project: EvalProject, values: str, problem: str, kind: str
-):
+    ]
+    (project.root / "evals/test_triage.py").unlink()
     project.golden([project.case(0)])
-    verdict = f"        return Verdict({values}, reason='odd')\n"
-    head = "def odd(output, case):\n    if True:\n"
-    if kind == "class":
-        head = (
-            "class Odd:\n    name = 'odd'\n    digest = 'd'\n"
-            "    async def judge(self, completion, case):\n"
+    for number, (values, _) in enumerate(rows):
+        project.judged_by(
+            judge,
+            more=f"{head}        return Verdict({values}, reason='odd')\n",
+            name=f"test_{number}",
         )
-    project.judged_by("odd" if kind == "function" else "Odd()", more=head + verdict)
     result = project.run()
-    assert result.parseoutcomes() == {"unmeasured": 1}
+    assert result.parseoutcomes() == {"unmeasured": len(rows)}
     said = project.complaint(result)
-    assert problem in said
-    assert "odd" in said
-    assert "evals/test_triage.py:" in said
+    for number, (_, problem) in enumerate(rows):
+        assert re.search(rf"odd.*{re.escape(problem)}.*\n.*evals/test_{number}\.py:", said), problem
 
 
 CONNECTS = """\

@@ -171,42 +171,48 @@ def _sleeping(root: Path) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("target", "pipeline", "said"),
-    [
-        ("ap", PIPELINE, "there is no target 'ap'; declared: app\n  fix: did you mean 'app'?"),
-        (
-            "app.pipeline:anwer",
-            PIPELINE,
-            "app.pipeline has no 'anwer'; did you mean 'answer'?\n",
-        ),
-        ("json:dumps", PIPELINE, "fix: name a function of this project"),
-        ("app.nothing:answer", PIPELINE, "No module named 'app.nothing'"),
-        ("app.nothing:answer", PIPELINE, "`python -c 'import app.nothing'` succeeds in the root"),
-        ("app", "1/0\n", "app.pipeline:answer cannot be imported:\n"),
-        (
-            "app",
-            "def answer(question):\n    return question\n",
-            "the function takes (question), and the case has the inputs text: missing a",
-        ),
-        ("app", "answer = 'text'\n", "app.pipeline:answer is not callable: str"),
-        ("app", "def answer(text):\n    return [text]\n", "the function returned list"),
-        (
-            "app",
-            "def answer(text):\n    return {'text': text, 'usage': {'input_tokens': 'many'}}\n",
-            '`usage` holds no number of tokens: "many"',
-        ),
-    ],
-)
-def test_a_target_that_cannot_be_called_is_explained(
-    app: EvalProject, target: str, pipeline: str, said: str
-) -> None:
+NOT_CALLED: list[tuple[str, str, str]] = [
+    ("ap", PIPELINE, "there is no target 'ap'; declared: app, "),
+    ("ap", PIPELINE, "fix: did you mean 'app'?"),
+    ("app.row1:anwer", PIPELINE, "app.row1 has no 'anwer'; did you mean 'answer'?\n"),
+    ("json:dumps", PIPELINE, "fix: name a function of this project"),
+    ("app.nothing:answer", PIPELINE, "No module named 'app.nothing'"),
+    ("app.nothing:answer", PIPELINE, "`python -c 'import app.nothing'` succeeds in the root"),
+    ("", "1/0\n", "app.ROW:answer cannot be imported:\n"),
+    (
+        "",
+        "def answer(question):\n    return question\n",
+        "the function takes (question), and the case has the inputs text: missing a",
+    ),
+    ("", "answer = 'text'\n", "app.ROW:answer is not callable: str"),
+    ("", "def answer(text):\n    return [text]\n", "the function returned list"),
+    (
+        "",
+        "def answer(text):\n    return {'text': text, 'usage': {'input_tokens': 'many'}}\n",
+        '`usage` holds no number of tokens: "many"',
+    ),
+]
+
+
+def test_a_target_that_cannot_be_called_is_explained(app: EvalProject) -> None:
+    """Each in an eval of its own, so that one run shows all of them."""
     app.golden([case(0, "fire")])
-    app.write("app/pipeline.py", pipeline)
-    app.eval(EVAL.replace("'app'", repr(target)).replace('"app"', repr(target)))
-    result = app.run()
-    assert said in result.stdout.str()
-    assert result.ret != 0
+    (app.root / "evals/test_triage.py").unlink()
+    tables = TABLE
+    for number, (target, pipeline, _) in enumerate(NOT_CALLED):
+        name = f"row{number}"
+        app.write(f"app/{name}.py", pipeline)
+        tables += TABLE.replace("targets.app", f"targets.{name}").replace("pipeline:", f"{name}:")
+        declared = f'"{name}", target="{target or name}", dataset="triage"'
+        app.eval(EVAL.replace('"triage", target="app"', declared), name=f"test_{name}")
+    app.settings(provider=tables)
+    result = app.run("--continue-on-collection-errors")
+    text = result.stdout.str()
+    rows = [said.replace("ROW", f"row{n}") for n, (_, _, said) in enumerate(NOT_CALLED)]
+    assert [said for said in rows if said not in text] == []
+    outcomes = result.parseoutcomes()
+    assert "passed" not in outcomes
+    assert sum(outcomes.values()) >= len(rows)
 
 
 @pytest.mark.parametrize("declared", ["", 'files = ["app"]'])
@@ -452,23 +458,32 @@ def test_recorded_outputs_are_judged_in_every_mode(app: EvalProject) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [
-        ('kind = "pyton"', "app.kind: must be one of 'python', 'http', 'command', 'recorded', not"),
-        ('callable = "a:b"', "app.kind: it is missing\n  fix: write it: kind = ..., which is one"),
+def test_settings_of_targets_are_explained(app: EvalProject) -> None:
+    """Those of all targets together."""
+    rows = [
+        ('kind = "pyton"', "a.kind: must be one of 'python', 'http', 'command', 'recorded', not"),
+        ('callable = "a:b"', "b.kind: it is missing\n  fix: write it: kind = ..., which is one"),
         ('kind = "python"\ncallable = "app"', "not the name of a callable: 'app'"),
         ('kind = "python"\ncallable = "a:b"\nfile = ["x"]', "did you mean 'files'?"),
         ('kind = "command"\nargv = []', "argv: must be a list of length 1 or more, not []"),
         ('kind = "recorded"\npath = "../x"', "not a relative path: '../x'"),
         ('kind = "http"\nurl = "localhost"', "no URL of an HTTP endpoint: localhost"),
-        ('kind = "python"\ncallable = "a:b"\nfiles = ["gone.py"]', "there is no gone.py"),
-    ],
-)
-def test_settings_of_targets_are_explained(app: EvalProject, table: str, said: str) -> None:
-    app.settings(provider=f"[tool.regauge.targets.app]\n{table}\n")
+    ]
+    tables = [
+        f"[tool.regauge.targets.{name}]\n{table}\n"
+        for name, (table, _) in zip("abcdefg", rows, strict=True)
+    ]
+    app.settings(provider="".join(tables))
     result = app.run("--collect-only")
-    assert said in result.stdout.str() + result.stderr.str()
+    text = result.stdout.str() + result.stderr.str()
+    assert [said for _, said in rows if said not in text] == []
+    assert result.ret != 0
+
+
+def test_a_file_of_a_target_that_is_gone_is_named(app: EvalProject) -> None:
+    app.settings(provider=f'{TABLE}files = ["gone.py"]\n')
+    result = app.run("--collect-only")
+    assert "there is no gone.py" in result.stdout.str() + result.stderr.str()
     assert result.ret != 0
 
 
@@ -1284,6 +1299,8 @@ def test_a_prompt_is_refined_through_the_target_that_loads_it(
     assert "the gate accepts all 12 cases; held-out failures 6 of 12 -> 0 of 8" in done.stderr
     written = (prompted.root / "prompts/triage.prompt.yml").read_text()
     assert "- critical: fire or smoke" in written
+    if kind == "command":  # a program runs for each call; what follows makes calls as above
+        return
     assert prompted.command("refine", "verify").returncode == 0
     prompted.run("--record=missing").assert_outcomes(passed=12)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.conftest import EvalProject
 
 HEAD = """\
@@ -108,13 +111,25 @@ FAILED = {
 }
 
 
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, bytes]:
+    """What the first project recorded, for those that are the same."""
+    return {}
+
+
 @pytest.fixture
-def quick(project: EvalProject) -> EvalProject:
+def quick(project: EvalProject, recorded: dict[str, bytes]) -> EvalProject:
     """Two cases, recorded, next to a test that passes."""
     project.golden([project.case(0), project.case(1)])
     project.eval(HEAD + EVAL)
     project.eval(PLAIN, name="test_plain")
-    assert project.run().ret == 0
+    recordings = project.root / "fixtures/recordings/triage.jsonl"
+    if not recorded:
+        assert project.run().ret == 0
+        shutil.rmtree(project.root / ".regauge")
+        recorded["triage"] = recordings.read_bytes()
+    recordings.parent.mkdir(exist_ok=True)
+    recordings.write_bytes(recorded["triage"])
     return project
 
 
@@ -127,10 +142,12 @@ def all_of(project: EvalProject, ways: dict[str, str]) -> dict[str, str]:
     return names
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_an_eval_that_is_kept_from_its_verdict_is_unmeasured(quick: EvalProject, workers: str):
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+def test_an_eval_that_is_kept_from_its_verdict_is_unmeasured(
+    quick: EvalProject, workers: Sequence[str]
+):
     names = all_of(quick, UNMEASURED)
-    result = quick.run("--record=none", "-v", workers)
+    result = quick.run("--record=none", "-v", *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     text = result.stdout.str()
     own = next(name for name, way in names.items() if way == "fixture result of its own")
@@ -202,11 +219,11 @@ def test_plain_tests_are_skipped_as_ever(quick: EvalProject):
 
 
 @pytest.mark.parametrize("option", ["--setup-plan", "--setup-only"])
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
 def test_a_run_without_calls_of_tests_measures_nothing(
-    quick: EvalProject, option: str, workers: str
+    quick: EvalProject, option: str, workers: Sequence[str]
 ):
-    result = quick.run(option, workers)
+    result = quick.run(option, *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -321,17 +338,17 @@ GONE = {
 
 
 @pytest.mark.parametrize(
-    ("way", "workers"), [*((way, "-n0") for way in GONE), ("file renamed", "-n2")]
+    ("way", "workers"), [*((way, ()) for way in GONE), ("file renamed", ["-n2"])]
 )
 def test_an_eval_that_is_not_collected_any_more_is_unmeasured(
-    quick: EvalProject, way: str, workers: str
+    quick: EvalProject, way: str, workers: Sequence[str]
 ):
     path, text = GONE[way]
     if way != "collect_ignore":
         (quick.root / "evals/test_triage.py").unlink()
     quick.golden([quick.case(0)], name="x") if way == "another dataset" else None
     quick.write(path, text)
-    result = quick.run(workers)
+    result = quick.run(*workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "unmeasured: " in result.stdout.str()
     assert result.parseoutcomes().get("passed")

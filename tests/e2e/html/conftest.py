@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +13,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from playwright.sync_api import Browser, Page
 
@@ -70,33 +71,69 @@ class Opened:
         self.page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
 
 
-# A module each: while it is open its event loop counts as running, which async tests cannot have.
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, _NAMES)), None)
-    if path is None:
-        why = "no Chromium on this machine: `make browser`, or apt-get install chromium"
-        if os.environ.get("CI"):
-            pytest.fail(why)
-        pytest.skip(why)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=path,
-            chromium_sandbox=os.geteuid() != 0,
-            args=["--disable-gpu", "--disable-software-rasterizer"],
-        )
-        yield browser
-        browser.close()
+class Browsing:
+    """A browser from its first page until `close`.
+
+    Attributes:
+        idle: Pages that run scripts and that no test uses: to open one takes longer than to load a
+            file.
+    """
+
+    def __init__(self) -> None:
+        self.idle: list[Opened] = []
+        self._browser: Browser | None = None
+        self._open = ExitStack()
+
+    def new_page(self, *, scripts: bool) -> Page:
+        if self._browser is None:
+            path = next(filter(None, map(shutil.which, _NAMES)), None)
+            if path is None:
+                why = "no Chromium on this machine: `make browser`, or apt-get install chromium"
+                if os.environ.get("CI"):
+                    pytest.fail(why)
+                pytest.skip(why)
+            playwright = self._open.enter_context(sync_playwright())
+            self._browser = playwright.chromium.launch(
+                executable_path=path,
+                chromium_sandbox=os.geteuid() != 0,
+                args=["--disable-gpu", "--disable-software-rasterizer"],
+            )
+            self._open.callback(self._browser.close)
+        return self._browser.new_context(java_script_enabled=scripts).new_page()
+
+    def close(self) -> None:
+        self.idle.clear()
+        self._browser = None
+        self._open.close()
 
 
-@pytest.fixture(scope="module")
-def idle() -> list[Opened]:
-    """Pages that run scripts and that no test uses: to open one takes longer than to load a file."""
-    return []
+_BROWSING = pytest.StashKey[Browsing]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """Close the browser after the last test of this directory.
+
+    While it is open its event loop counts as running, which async tests cannot have.
+    """
+    try:
+        return (yield)
+    finally:
+        if _BROWSING in item.config.stash and (
+            nextitem is None or Path(__file__).parent not in nextitem.path.parents
+        ):
+            item.config.stash[_BROWSING].close()
+
+
+@pytest.fixture(scope="session")
+def browsing(pytestconfig: pytest.Config) -> Browsing:
+    return pytestconfig.stash.setdefault(_BROWSING, Browsing())
 
 
 @pytest.fixture
-def opened(chromium: Browser, idle: list[Opened]) -> Iterator[Callable[..., Opened]]:
+def opened(browsing: Browsing) -> Iterator[Callable[..., Opened]]:
     """Opens a file; at the end none of its pages may have asked for or complained of anything."""
     met: list[tuple[Opened, bool]] = []
 
@@ -108,10 +145,10 @@ def opened(chromium: Browser, idle: list[Opened]) -> Iterator[Callable[..., Open
         width: int = 1280,
         scripts: bool = True,
     ) -> Opened:
-        if idle and scripts:
-            seen = idle.pop()
+        if browsing.idle and scripts:
+            seen = browsing.idle.pop()
         else:
-            seen = Opened(chromium.new_context(java_script_enabled=scripts).new_page())
+            seen = Opened(browsing.new_page(scripts=scripts))
         seen.page.set_viewport_size({"width": width, "height": 900})
         seen.page.emulate_media(media="null", color_scheme=color_scheme)
         seen.go(file, address)
@@ -124,6 +161,6 @@ def opened(chromium: Browser, idle: list[Opened]) -> Iterator[Callable[..., Open
         assert all(url.startswith("file://") and url.endswith(".html") for url in seen.requests)
         assert set(seen.requests) == seen.files
         if scripts:
-            idle.append(seen)
+            browsing.idle.append(seen)
         else:
             seen.page.context.close()

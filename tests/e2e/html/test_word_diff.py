@@ -9,15 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
+
+    from tests.e2e.html.conftest import Browsing
 
 SOURCE = (files("regauge.reports.html") / "assets" / "diff.js").read_text(encoding="utf-8")
 WORDS = st.lists(st.sampled_from(["a", "b", "c", " ", ".", "né"]), max_size=14)
 
 
 @pytest.fixture(scope="module")
-def script(chromium: Browser) -> Page:
-    page = chromium.new_page()
+def script(browsing: Browsing) -> Page:
+    page = browsing.new_page(scripts=True)
     page.evaluate(f"() => {{ {SOURCE}\nObject.assign(window, {{ wordDiff, shortest }}); }}")
     return page
 
