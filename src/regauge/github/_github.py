@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -298,9 +299,6 @@ class GitHub(Api):
     A context manager, to close connections.
     """
 
-    _login_is_known = False
-    _login: str | None = None
-
     def upsert_comment(
         self, number: int, body: str, *, mark: Mark, full_text_note: str = ""
     ) -> Posted:
@@ -396,15 +394,13 @@ class GitHub(Api):
 
         A workflow's token may not read its own login; then any bot counts.
         """
-        if not self._login_is_known:
-            self._login = self._fetch_login()
-            self._login_is_known = True
         user: Mapping[str, Any] = document.get("user") or {}
         if self._login is not None:
             return bool(user.get("login") == self._login)
         return user.get("type") == "Bot"
 
-    def _fetch_login(self) -> str | None:
+    @cached_property
+    def _login(self) -> str | None:
         purpose = Purpose(action="read the owner of the token", permission="")
         try:
             user: Any = self.request("GET", "/user", purpose)
