@@ -59,7 +59,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     repo: GateRepo,
 ):
     repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
-    said = repo.gate("--output", "comment.md", "--annotations", code=1)
+    said = repo.gate("--output", "comment.md", code=1)
     verdicts = repo.verdicts()
     broken = [case for case, verdict in verdicts.items() if verdict == "broken"]
     assert len(broken) >= 3
@@ -74,7 +74,6 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
     assert re.search(r"-\d+\.\d points \(95 % interval -\d+\.\d to -\d+\.\d\); \d+ broken", said)
     assert re.search(rf"^next: revert or edit .*: regauge refine {NAME}$", said, re.MULTILINE)
     assert re.search(r"^sees: 1 broken case .* false alarm < 1 %$", said, re.MULTILINE)
-    assert f"::error file={PROMPT},line=" in said
     comment = repo.read("comment.md")
     assert comment.startswith("<!-- regauge gate -->\n### ❌ regauge gate: rejected")
     assert "--- passed (base, trial 1000)" in comment
@@ -190,12 +189,20 @@ def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are
     assert f"    also {other}\n" in said
 
 
+def test_broken_cases_mark_the_changed_line_in_github_actions(repo: GateRepo):
+    repo.setenv(GITHUB_ACTIONS="true")
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
+    said = repo.gate(code=1)
+    assert f"::error file={PROMPT},line=" in said
+
+
 def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_one(
     repo: GateRepo,
 ):
+    repo.setenv(GITHUB_ACTIONS="true")
     repo.edit(PROMPT, *REWORDED)
     repo.commit("Reword")
-    said = repo.gate("--annotations", "--accept-judge-change", "none changed", code=1)
+    said = repo.gate("--accept-judge-change", "none changed", code=1)
     assert "note: no judge changed, so there was nothing to accept" in said
     assert "its content changed, but its version is still 1.0.0" in said
     assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said

@@ -640,10 +640,10 @@ def test_the_fix_of_a_refused_change_names_the_label(repo: GateRepo):
     assert "is gone" in repo.gate("--dry-run", code=2)
 
 
-@pytest.mark.parametrize("option", ["--output=decision.md", "--annotations"])
-def test_an_estimate_has_no_decision_to_write(repo: GateRepo, option: str):
+def test_an_estimate_has_no_decision_to_write(repo: GateRepo):
     repo.release("minor", REWORDED)
-    assert "--dry-run makes no decision, so " in repo.gate("--dry-run", option, code=2)
+    said = repo.gate("--dry-run", "--output=decision.md", code=2)
+    assert "--dry-run makes no decision, so " in said
     assert not (repo.root / "decision.md").exists()
 
 

@@ -356,7 +356,6 @@ def test_a_huge_input_is_not_paid_without_a_question(live: EvalProject, endpoint
 
 WRONG_USE: list[tuple[str, int, str]] = [
     ("gate HEAD --dry-run -o x.md", 2, "--dry-run makes no decision, so --output x.md has nothing to show"),
-    ("gate HEAD --dry-run --annotations", 2, "so --annotations has nothing to show"),
     ("gate HEAD --json -o -", 2, "--json and --output - both write to standard output"),
     ("gate HEAD -o x.pdf", 2, "a decision has no format with the suffix .pdf"),
     ("gate --from latest", 2, "did not gate, so there is nothing to decide again"),

@@ -18,7 +18,7 @@ from regauge.model_id import is_simulated
 from regauge.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
     from regauge.reports import StyledLine
 
@@ -31,13 +31,7 @@ def echo(text: str = "", *, style: str = "", bold: bool = False, err: bool = Fal
     click.echo(text, err=err)
 
 
-_TONES: Mapping[str, str] = {
-    "plain": "",
-    "quiet": "",
-    "good": "green",
-    "bad": "red",
-    "warn": "yellow",
-}
+_TONES = {"plain": "", "quiet": "", "good": "green", "bad": "red", "warn": "yellow"}
 
 
 def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:

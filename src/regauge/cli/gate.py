@@ -92,7 +92,6 @@ def _write(
     file: str | None,
     *,
     as_json: bool,
-    annotations: bool,
 ) -> None:
     """Write the decision of a run to all requested outputs."""
     document, record, line_counts = decided
@@ -102,7 +101,7 @@ def _write(
         recorded = recorded_lines(project, line_counts)
         suggested = suggestion_lines(record.suggestions) if record.suggestions else []
         echo_lines([*decision_lines(document), *recorded, *suggested], err=file == STDOUT)
-    if annotations or in_github_actions(os.environ):
+    if in_github_actions(os.environ):
         # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout
         for command_ in gate_annotations(document, project.root, os.environ):
@@ -142,7 +141,6 @@ def _write(
 )
 @baseline_option
 @click.option("--suggest", is_flag=True, help="Propose a fix of what broke.")
-@click.option("--annotations", is_flag=True, help="Mark lines of prompt files on GitHub.")
 @record_option()
 @dry_run_option
 @run_options
@@ -163,7 +161,6 @@ def command(
     suggest: bool,
     as_json: bool,
     output: str | None,
-    annotations: bool,
     path: Path | None,
     **options: object,
 ) -> None:
@@ -173,7 +170,7 @@ def command(
     With --model, only the candidate runs on that model.
     """
     project = Project.find()
-    _check_outputs(output, annotations=annotations, dry_run=dry_run, as_json=as_json)
+    _check_outputs(output, dry_run=dry_run, as_json=as_json)
     policy = PolicyOptions(on_broken=on_broken, on_undecided=on_undecided, on_drifted=on_drifted)
     given_baseline = load_baseline(baseline, place=project.relative(baseline)) if baseline else None
     if run is not None and ref is not None:
@@ -213,7 +210,7 @@ def command(
         if outcome is None:
             return
         decided = outcome
-    _write(project, decided, output, as_json=as_json, annotations=annotations)
+    _write(project, decided, output, as_json=as_json)
     click.get_current_context().exit(decided[0].exit_code)
 
 
@@ -269,12 +266,12 @@ def _refuse_unmerged(project: Project, run: str) -> None:
         raise UnmeasuredError(f"run {record.id} is without {missing_part}", fix=fix)
 
 
-def _check_outputs(output: str | None, *, annotations: bool, dry_run: bool, as_json: bool) -> None:
+def _check_outputs(output: str | None, *, dry_run: bool, as_json: bool) -> None:
     """Refuse, before any call, outputs that would be empty or hold two documents."""
-    if dry_run and (output is not None or annotations):
-        option = "--annotations" if output is None else f"--output {output}"
+    if dry_run and output is not None:
+        message = f"--dry-run makes no decision, so --output {output} has nothing to show"
         fix = "leave one of them out; --dry-run --json prints the estimate"
-        raise UsageError(f"--dry-run makes no decision, so {option} has nothing to show", fix=fix)
+        raise UsageError(message, fix=fix)
     if as_json and output == STDOUT:
         fix = "name a file for --output, or leave out --json"
         raise UsageError("--json and --output - both write to standard output", fix=fix)

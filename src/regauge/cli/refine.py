@@ -33,7 +33,7 @@ from regauge.cli._refine_runs import RUN_COMMANDS, NamedRun, as_text, evals_of
 from regauge.cli._terminal import Meter, echo
 from regauge.errors import GitHubError, PromptError, ProviderError, UsageError
 from regauge.git import remote_address
-from regauge.github import GitHub, repo_of_remote
+from regauge.github import GitHub, GitHubAccess, repo_of_remote
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
@@ -94,7 +94,8 @@ def read_feedback(
         fix = "set GITHUB_REPOSITORY=OWNER/NAME, or add its address as the remote 'origin'"
         raise UsageError(message, fix=fix)
     try:
-        with GitHub.from_environ(os.environ, repo=repo, on_wait=print_line) as github:
+        access = GitHubAccess.from_environ(os.environ, repo=repo)
+        with GitHub(access, on_wait=print_line) as github:
             remarks, bots = github.remarks(pull)
     except UsageError as error:
         text = f"--feedback-pr: {error}; or write the comments to a file: --feedback FILE"

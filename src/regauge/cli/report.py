@@ -25,7 +25,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import echo
 from regauge.errors import StoreError, UsageError
-from regauge.github import GitHub, Mark, cut_markdown, pull_request_number, read_event
+from regauge.github import GitHub, GitHubAccess, Mark, cut_markdown, read_event
 from regauge.history import History
 from regauge.markdown import escape_markdown
 from regauge.project import Project
@@ -236,11 +236,11 @@ def _comment(
         echo(json.dumps({"outcome": "none", "text": body}) if as_json else body)
         return
     try:
-        github = GitHub.from_environ(os.environ, repo=repo, on_wait=partial(click.echo, err=True))
+        access = GitHubAccess.from_environ(os.environ, repo=repo)
     except UsageError as error:
         hint = "to read the comment here: regauge report --comment --dry-run"
         raise UsageError(f"{error}\n  {hint}") from error
-    with github:
+    with GitHub(access, on_wait=partial(click.echo, err=True)) as github:
         if number is None:
             pull_request = github.pull_request_of(event)
             if pull_request is None:
@@ -250,7 +250,7 @@ def _comment(
                 echo(json.dumps({"outcome": "none", "reason": reason}) if as_json else reason)
                 return
             event = pull_request
-            number = pull_request_number(event)
+            number = event.require_number()
         text = mark.on(_body(found_run, event))
         comment = github.upsert_comment(number, text, mark=mark, full_text_note=full_text_note)
     document = {"outcome": comment.outcome, "url": comment.url, "pull_request": number}

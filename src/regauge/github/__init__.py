@@ -16,6 +16,5 @@ from regauge.github._github import (
     PullRequestEvent as PullRequestEvent,
     Remark as Remark,
     cut_markdown as cut_markdown,
-    pull_request_number as pull_request_number,
     read_event as read_event,
 )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import GitHubError, UsageError
-from regauge.github._api import Api, GitHubAccess, Purpose
+from regauge.github._api import Api, Purpose
 from regauge.strict_json import list_of, mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,17 @@ class PullRequestEvent:
     started_at: str = ""
     run_url: str = ""
 
+    def require_number(self) -> int:
+        """The number of the pull request.
+
+        Raises:
+            UsageError: The event has none.
+        """
+        if self.number is None:
+            fix = "name it with --pr NUMBER, or run on pull_request or workflow_run"
+            raise UsageError("there is no pull request to comment on", fix=fix)
+        return self.number
+
 
 def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
     """The event of this workflow; an empty event outside GitHub Actions.
@@ -60,18 +72,6 @@ def read_event(environ: Mapping[str, str]) -> PullRequestEvent:
         fix = "name the pull request with --pr NUMBER"
         raise UsageError(f"GITHUB_EVENT_PATH: {path} cannot be read: {error}", fix=fix) from error
     return _event(mapping_of(document))
-
-
-def pull_request_number(event: PullRequestEvent) -> int:
-    """The number of an event's pull request.
-
-    Raises:
-        UsageError: The event has none.
-    """
-    if event.number is None:
-        fix = "name it with --pr NUMBER, or run on pull_request or workflow_run"
-        raise UsageError("there is no pull request to comment on", fix=fix)
-    return event.number
 
 
 def _event(document: Mapping[str, Any]) -> PullRequestEvent:
@@ -299,29 +299,6 @@ class GitHub(Api):
     A context manager, to close connections.
     """
 
-    _login_is_known = False
-    _login: str | None = None
-
-    @classmethod
-    def from_environ(
-        cls,
-        environ: Mapping[str, str],
-        *,
-        repo: str | None = None,
-        on_wait: Callable[[str], None] | None = None,
-    ) -> Self:
-        """The client for `GITHUB_API_URL`, with `GITHUB_TOKEN` or `GH_TOKEN`.
-
-        Args:
-            environ: The environment.
-            repo: `owner/name`; None for `GITHUB_REPOSITORY`.
-            on_wait: Called with a line before each wait.
-
-        Raises:
-            UsageError: There is no token, or no repository.
-        """
-        return cls(GitHubAccess.from_environ(environ, repo=repo), on_wait=on_wait)
-
     def upsert_comment(
         self, number: int, body: str, *, mark: Mark, full_text_note: str = ""
     ) -> Posted:
@@ -417,15 +394,13 @@ class GitHub(Api):
 
         A workflow's token may not read its own login; then any bot counts.
         """
-        if not self._login_is_known:
-            self._login = self._fetch_login()
-            self._login_is_known = True
         user: Mapping[str, Any] = document.get("user") or {}
         if self._login is not None:
             return bool(user.get("login") == self._login)
         return user.get("type") == "Bot"
 
-    def _fetch_login(self) -> str | None:
+    @cached_property
+    def _login(self) -> str | None:
         purpose = Purpose(action="read the owner of the token", permission="")
         try:
             user: Any = self.request("GET", "/user", purpose)

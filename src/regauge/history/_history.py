@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from regauge.digests import digest_of, digest_of_list
 from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history._place import FilePlace, find_store
-from regauge.history._store import RunEntry
+from regauge.history._store import RunEntry, Store
 from regauge.reports import (
     SCHEMA_VERSION,
     MeasuredSuite,
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.history._store import Store
     from regauge.project import Project
     from regauge.reports import SuiteSummary
     from regauge.stats import Interval
@@ -156,7 +155,6 @@ class History:
 
     def __init__(self, project: Project, environ: Mapping[str, str]) -> None:
         self._project = project
-        self._store: Store | None = None
         self.place = find_store(project, environ)
         self.caught_up = SyncReport()
 
@@ -189,7 +187,7 @@ class History:
         runs = list_runs(self._project)
         if not runs:
             return SyncReport()
-        known_ids = self._open().ids()
+        known_ids = self._store.ids()
         added_runs: list[str] = []
         unreadable: list[tuple[str, str]] = []
         for run in reversed(runs):
@@ -219,14 +217,14 @@ class History:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
             diagnostic = Diagnostic(path=run / "trials.jsonl", message=problem)
             raise InvalidFileError([diagnostic]) from error
-        return self._open().add(entry)
+        return self._store.add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:
         """The newest runs, the newest first; an error instead of an unreadable record."""
         if self.empty:
             return []
         records: list[RunRecord | StoreError] = []
-        for document in self._open().documents(limit=limit):
+        for document in self._store.documents(limit=limit):
             try:
                 records.append(self._record(document))
             except StoreError as error:
@@ -235,7 +233,7 @@ class History:
 
     def suites(self, prompt: str) -> list[MeasuredSuite]:
         """The measurements of a prompt in all runs, the oldest first."""
-        return [] if self.empty else self._open().suites(prompt)
+        return [] if self.empty else self._store.suites(prompt)
 
     def run(self, name: str) -> tuple[RunRecord, Callable[[], Iterator[dict[str, Any]]]]:
         """The record of one run in the store, and a function that reads its rows.
@@ -246,7 +244,7 @@ class History:
         Raises:
             UsageError: The number of matching runs is not 1.
         """
-        ids = [] if self.empty else self._open().matching(name)
+        ids = [] if self.empty else self._store.matching(name)
         if len(ids) != 1 and name not in ids:
             matches = ", ".join(ids)
             several = f"{len(ids)} runs begin with {name!r}: {matches}\n  fix: give more of its id"
@@ -257,8 +255,8 @@ class History:
                 several if ids else f"{unknown}\n  fix: `regauge runs list` lists them"
             )
         run = name if name in ids else ids[0]
-        document = self._open().document(run)
-        return self._record(document or {}), partial(self._open().rows, run)
+        document = self._store.document(run)
+        return self._record(document or {}), partial(self._store.rows, run)
 
     def _record(self, document: Mapping[str, Any]) -> RunRecord:
         schema_version = document.get("schema_version")
@@ -280,14 +278,11 @@ class History:
             "read it with the regauge that wrote it",
         )
 
-    def _open(self) -> Store:
-        if self._store is None:
-            from regauge.history._store import Store
-
-            if self.place.is_project_file:
-                self._project.prepare_state_dir()
-            self._store = Store(self.place)
-        return self._store
+    @cached_property
+    def _store(self) -> Store:
+        if self.place.is_project_file:
+            self._project.prepare_state_dir()
+        return Store(self.place)
 
 
 def add_finished_run(project: Project, environ: Mapping[str, str], run: Path) -> str | None:

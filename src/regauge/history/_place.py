@@ -44,10 +44,7 @@ _FILE_FIXES: Final = (
     ("", ""),
 )
 _SERVER_FIXES: Final = (
-    (
-        "permission denied",
-        "let its owner grant it: GRANT USAGE, CREATE ON SCHEMA public TO <user>",
-    ),
+    ("permission denied", "let its owner grant it: GRANT USAGE, CREATE ON SCHEMA public TO <user>"),
     (
         "authentication failed|no password|role .* does not exist",
         "check the user and the password in REGAUGE_STORE",

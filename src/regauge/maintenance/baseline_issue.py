@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from regauge.github import GitHub, Mark
+from regauge.github import GitHub, GitHubAccess, Mark
 from regauge.markdown import escape_markdown
 from regauge.reports import shown_name
 
@@ -31,7 +31,7 @@ def open_baseline_issue(
         UsageError: There is no token, or no repository.
         GitHubError: GitHub cannot be reached, or refuses.
     """
-    with GitHub.from_environ(os.environ, on_wait=on_wait) as github:
+    with GitHub(GitHubAccess.from_environ(os.environ), on_wait=on_wait) as github:
         return github.open_issue(
             title="Prompts pass less often on the default branch",
             body=issue_text(done),

@@ -16,10 +16,10 @@ from regauge.errors import Diagnostic, InvalidFileError
 from regauge.recordings import (
     MeasurementLine,
     Recording,
-    check_vector,
     encode_line,
     lock_file,
     map_texts,
+    parse_vector,
     read_lines,
 )
 from regauge.wording import printable
@@ -205,7 +205,7 @@ def _parse_line(raw: bytes, folder: str) -> tuple[tuple[Any, ...], Any]:
         folder: `verdicts` or `embeddings`; any other name is of recordings.
     """
     if folder == "embeddings":
-        return (check_vector(raw),), None
+        return parse_vector(raw)[:1], None
     document = json.loads(raw)
     if folder == "verdicts":
         line = MeasurementLine.decode(raw)

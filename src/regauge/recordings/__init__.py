@@ -25,7 +25,7 @@ from regauge.recordings._measurements import (
     MeasurementLine as MeasurementLine,
     MeasurementsFile as MeasurementsFile,
     VectorsFile as VectorsFile,
-    check_vector as check_vector,
+    parse_vector as parse_vector,
 )
 from regauge.recordings._redact import (
     REDACTED as REDACTED,

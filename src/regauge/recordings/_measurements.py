@@ -296,7 +296,7 @@ class VectorsFile(_LinesFile[bytes]):
         self._model = model
 
     def _parse(self, raw: bytes) -> tuple[str, bytes]:
-        return check_vector(raw.strip()), raw.strip()
+        return parse_vector(raw)[0], raw.strip()
 
     def _encode(self, lines: Mapping[str, bytes]) -> list[bytes]:
         return [lines[key] for key in sorted(lines)]
@@ -317,7 +317,7 @@ class VectorsFile(_LinesFile[bytes]):
     def get(self, text: str) -> tuple[float, ...] | None:
         """Return the embedding of a text, or None."""
         line = self._lines.get(self._key(text))
-        return None if line is None else _parse_vector(line)[1]
+        return None if line is None else parse_vector(line)[1]
 
     def drop_absent(self, data: bytes | None) -> None:
         """Drop the lines that are not in another version of the file, byte for byte."""
@@ -356,7 +356,7 @@ def _line(key: str, model: str, vector: Sequence[float]) -> bytes:
     return canonical_json(line).encode("utf-8", "backslashreplace")
 
 
-def _parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
+def parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
     """Return the key and the embedding of a line.
 
     Raises:
@@ -375,12 +375,3 @@ def _parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
     if not all(map(math.isfinite, vector)):
         raise ValueError("float32 holds what is no number")
     return key, vector
-
-
-def check_vector(raw: bytes) -> str:
-    """Return the key of a line.
-
-    Raises:
-        ValueError: The line is malformed.
-    """
-    return _parse_vector(raw)[0]

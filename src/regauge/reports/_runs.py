@@ -92,16 +92,9 @@ def read_record(run: Path) -> RunRecord:
     document = _parse(path, _read(path), "run record")
     version: object = document.get("schema_version")
     if version != SCHEMA_VERSION:
-        raise InvalidFileError(
-            [
-                Diagnostic(
-                    path=path,
-                    line=None,
-                    message=f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}",
-                    fix="read it with the regauge that wrote it",
-                )
-            ]
-        )
+        message = f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}"
+        fix = "read it with the regauge that wrote it"
+        raise InvalidFileError([Diagnostic(path=path, message=message, fix=fix)])
     try:
         return RunRecord.model_validate(document)
     except ValidationError as error:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.errors import UsageError
-from regauge.github import Mark, PullRequestEvent, cut_markdown, pull_request_number, read_event
+from regauge.github import Mark, PullRequestEvent, cut_markdown, read_event
 from regauge.github._github import github_length
 
 lines = st.sampled_from(
@@ -115,7 +115,7 @@ def test_an_event_that_cannot_be_read_or_names_nothing_says_what_to_do(tmp_path)
         read_event({"GITHUB_EVENT_PATH": str(tmp_path / "missing")})
     assert read_event({}) == PullRequestEvent()
     with pytest.raises(UsageError, match="--pr NUMBER"):
-        pull_request_number(PullRequestEvent())
+        PullRequestEvent().require_number()
 
 
 def cut_lines(*parts, where="See the run."):
@@ -213,7 +213,7 @@ def test_a_pull_request_event_names_both_its_sides(tmp_path):
     assert read_event({"GITHUB_EVENT_PATH": str(path)}) == PullRequestEvent(
         number=3, base_ref="main", base_sha="b", head_repo="fork/x", head_sha="h"
     )
-    assert pull_request_number(PullRequestEvent(number=3)) == 3
+    assert PullRequestEvent(number=3).require_number() == 3
 
 
 def test_marks_replace_their_like_and_names_are_short():

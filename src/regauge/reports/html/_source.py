@@ -91,11 +91,6 @@ class SuggestedRevision:
     problem: str = ""
 
 
-def read_revisions(project: Project, record: RunRecord) -> tuple[SuggestedRevision, ...]:
-    """The suggested revisions of a run."""
-    return tuple(_read_revision(project, suggestion) for suggestion in record.suggestions)
-
-
 def _read_revision(project: Project, suggestion: Suggestion) -> SuggestedRevision:
     if not suggestion.run:
         return SuggestedRevision(suggestion=suggestion, cycles={})
@@ -305,6 +300,6 @@ def load_source(
         against_rows=list(names.apply_to_rows(read_rows(against))) if against and cases else (),
         golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
         history=points_of(record, counts, past),
-        revisions=read_revisions(project, record),
+        revisions=[_read_revision(project, suggestion) for suggestion in record.suggestions],
         counts=counts,
     )
