@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         money as money,
         not_blocking_lines as not_blocking_lines,
         progress_line as progress_line,
+        prompt_of_suite as prompt_of_suite,
         quantity as quantity,
         recorded_lines as recorded_lines,
         recorded_noun as recorded_noun,
@@ -86,7 +87,6 @@ if TYPE_CHECKING:
         write_csv as write_csv,
         write_parquet as write_parquet,
     )
-    from regauge.reports._suite_names import prompt_of_suite as prompt_of_suite
     from regauge.reports._tally import RunTally as RunTally
     from regauge.reports._writer import (
         RunEnd as RunEnd,

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from regauge.recordings import check_file_sizes
-from regauge.reports._suite_names import SuiteNames
 from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
 from regauge.wording import first_of, percent, plural, printable, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._documents import RunRecord, SuiteSummary
+    from regauge.reports._documents import DecisionDocument, RunRecord, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
@@ -49,11 +49,59 @@ class StyledLine:
         object.__setattr__(self, "text", printable(self.text))
 
 
+def prompt_of_suite(name: str) -> str:
+    """The prompt in the name of a suite.
+
+    >>> prompt_of_suite("triage (mails, 2)"), prompt_of_suite("triage")
+    ('triage', 'triage')
+    """
+    return name.partition(" (")[0]
+
+
+def named_suites(
+    suites: Iterable[SuiteSummary], decision: DecisionDocument | None = None
+) -> list[SuiteSummary]:
+    """The suites with their names as prompts: with the dataset if a prompt has several.
+
+    Args:
+        suites: The suites of a run.
+        decision: The decision of a gate, whose names apply; None for another run.
+    """
+    suites = list(suites)
+    names = {(suite.prompt, suite.dataset): f"{suite.prompt} ({suite.dataset})" for suite in suites}
+    if decision is not None:
+        known_names = {prompt.prompt for prompt in decision.prompts}
+    else:
+        prompts = Counter(prompt for prompt, _ in names)
+        known_names = {name for (prompt, _), name in names.items() if prompts[prompt] > 1}
+    return [
+        suite.model_copy(update={"prompt": name}) if name in known_names else suite
+        for suite in suites
+        if (name := names[suite.prompt, suite.dataset])
+    ]
+
+
+def named_rows(rows: Iterable[Mapping[str, Any]], record: RunRecord) -> Iterator[dict[str, Any]]:
+    """The rows of trials with suite names as prompts."""
+    decision = record.decision
+    names = {
+        (suite.prompt, suite.dataset): named_suite.prompt
+        for suite, named_suite in zip(
+            record.suites, named_suites(record.suites, decision), strict=True
+        )
+    }
+    # Two evals may have the same dataset, but no node.
+    nodes = {case.node: case.prompt for case in decision.cases} if decision is not None else {}
+    for row in rows:
+        name = row["node"] and nodes.get(row["node"])
+        yield {**row, "prompt": name or names.get((row["prompt"], row["dataset"]), row["prompt"])}
+
+
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table of suites: headings, and a line per suite."""
     if not suites:
         return []
-    suites = SuiteNames(suites).apply(suites)
+    suites = named_suites(suites)
     rows = [suite_cells(suite) for suite in suites]
     unused = {
         NOT_BLOCKING: not any(suite.not_blocking for suite in suites),

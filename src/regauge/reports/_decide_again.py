@@ -19,8 +19,8 @@ from regauge.gate import (
     policy_to_json,
 )
 from regauge.providers import shown_output
+from regauge.reports._console import prompt_of_suite
 from regauge.reports._next_step import lasting_fix, next_step
-from regauge.reports._suite_names import prompt_of_suite
 from regauge.reports.decisions import (
     CaseEvidence,
     are_models,

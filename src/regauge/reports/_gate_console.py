@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from regauge.reports._console import StyledLine, money
-from regauge.reports._suite_names import prompt_of_suite
+from regauge.reports._console import StyledLine, money, prompt_of_suite
 from regauge.strict_json import read_json
 from regauge.wording import first_of, plural, printable
 

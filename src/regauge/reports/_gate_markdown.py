@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import fence_lines, fold_lines, table_lines
-from regauge.reports._console import duration, money
+from regauge.reports._console import duration, money, named_suites
 from regauge.reports._gate_console import (
     STATUSES,
     accepted_cases,
@@ -26,7 +26,6 @@ from regauge.reports._markdown import (
     shown_text,
     suggestion_blocks,
 )
-from regauge.reports._suite_names import SuiteNames
 from regauge.wording import percent, plural, printable
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def record_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     """The decision of a run, or its tables without a gate."""
     if record.decision is None:
         return run_markdown(record, rows)
-    suites = SuiteNames(record.suites, record.decision).apply(record.suites)
+    suites = named_suites(record.suites, record.decision)
     return decision_markdown(record.decision, suites=suites, suggestions=record.suggestions)
 
 

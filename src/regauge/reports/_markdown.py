@@ -18,11 +18,12 @@ from regauge.reports._console import (
     COMPARED,
     NOT_BLOCKING,
     money,
+    named_rows,
+    named_suites,
     quantity,
     rates_of_k,
     suite_cells,
 )
-from regauge.reports._suite_names import SuiteNames
 from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import plural, printable
 
@@ -141,8 +142,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         record: The run.
         rows: Its rows, in the shape of `TrialRow`.
     """
-    names = SuiteNames(record.suites)
-    suites, rows = names.apply(record.suites), names.apply_to_rows(rows)
+    suites, rows = named_suites(record.suites), named_rows(rows, record)
     lines = [f"### regauge: {_headline(record)}", "", *suite_table(suites), *_rates(suites)]
     lines += [*_criteria_notes(suites), *_judge_notes(suites), *_label_tables(suites)]
     troubled: list[dict[str, Any]] = []

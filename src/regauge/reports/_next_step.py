@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from regauge.project import TARGET_KINDS
+from regauge.reports._console import prompt_of_suite
 from regauge.reports._documents import NextDocument
-from regauge.reports._suite_names import prompt_of_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

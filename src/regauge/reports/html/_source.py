@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
+from regauge.reports._console import named_rows, named_suites
 from regauge.reports._runs import read_record, read_rows
-from regauge.reports._suite_names import SuiteNames
 from regauge.reports._tally import models_of
 from regauge.stats import wilson
 
@@ -287,17 +287,22 @@ def load_source(
         InvalidFileError: A record cannot be read.
     """
     record = read_record(run)
-    names = SuiteNames(record.suites, record.decision)
-    prompts = {names.name(suite.prompt, suite.dataset): suite.prompt for suite in record.suites}
+    suites = named_suites(record.suites, record.decision)
+    prompts = {
+        named_suite.prompt: suite.prompt
+        for suite, named_suite in zip(record.suites, suites, strict=True)
+    }
     past = {name: measured(prompt) for name, prompt in prompts.items()} if measured else {}
-    record = record.model_copy(update={"suites": names.apply(record.suites)})
-    rows = list(names.apply_to_rows(read_rows(run))) if cases else ()
-    counts = pass_counts(record, rows if cases else names.apply_to_rows(read_rows(run)))
+    rows = list(named_rows(read_rows(run), record)) if cases else ()
+    all_rows = rows if cases else named_rows(read_rows(run), record)
+    rows_against = list(named_rows(read_rows(against), record)) if against and cases else ()
+    record = record.model_copy(update={"suites": suites})
+    counts = pass_counts(record, all_rows)
     return ReportSource(
         record=record,
         rows=rows,
         against=read_record(against) if against else None,
-        against_rows=list(names.apply_to_rows(read_rows(against))) if against and cases else (),
+        against_rows=rows_against,
         golden={name: read_golden(name, project) for name in {row["dataset"] for row in rows}},
         history=points_of(record, counts, past),
         revisions=[_read_revision(project, suggestion) for suggestion in record.suggestions],
