@@ -371,6 +371,7 @@ def test_a_script_that_makes_no_sense_is_refused(shop: EvalProject):
         ({"persona": "nobody-here"}, "persona: there is no prompt 'nobody-here'"),
         ({"max_turns": 3}, "max_turns without a persona"),
         ({"max_steps": 0}, "max_steps is 0"),
+        ({"max_steps": 3}, "max_steps without a conversation"),
         ({"tools": "shopp"}, "there is no file fixtures/tools/shopp.yml"),
         ({"tools": "bad"}, "fixtures/tools/bad.yml:1: lookup: an entry has no `result`"),
         ({"tools": "bad"}, "bad.yml:2: refund: an entry has no key 'fnction'\n  fix: did you mean"),

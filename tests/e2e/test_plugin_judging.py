@@ -121,13 +121,18 @@ ODD_CLASS = (
 )
 
 
-@pytest.mark.parametrize(("judge", "head"), [("odd", ODD_FUNCTION), ("Odd()", ODD_CLASS)])
+@pytest.mark.parametrize(
+    ("judge", "head"),
+    [("odd", ODD_FUNCTION), ("Odd()", ODD_CLASS)],
+    ids=["function", "class"],
+)
 def test_a_verdict_with_values_that_make_no_sense_names_its_place(
     project: EvalProject, judge: str, head: str
 ):
     rows = [
         ("outcome='pass', score=float('nan')", "the score is nan, not a number from 0 to 1"),
         ("outcome='pass', score=7.0", "the score is 7.0, not a number from 0 to 1"),
+        ("outcome='pass', score=-0.5", "the score is -0.5, not a number from 0 to 1"),
         ("outcome='pass', score='1'", "the score is '1', not a number from 0 to 1"),
         ("outcome='great', score=1", "the outcome is 'great', not 'pass', 'fail' or 'abstain'"),
         ("outcome='pass', score=1, cost_usd=-1", "the cost is -1, not an amount in US dollars"),
