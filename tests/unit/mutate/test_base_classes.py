@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from regauge.errors import UsageError
-from regauge.mutate._pull_request import _Change, _is_reduced, _Measurement
+from regauge.mutate._guard_causes import is_reduced, load_base_classes
+from regauge.mutate._guard_trials import GuardTrials, TrialClasses
 from regauge.project import Project
 from tests.unit.mutate.test_report import report, row
 
@@ -23,23 +24,20 @@ def file_of(**changes: Any) -> bytes:
     return json.dumps(known | {"key": "k"} | changes).encode()
 
 
-def change_of(data: bytes | None, *models: str) -> Any:
-    """A change of a prompt whose base has a file of classes."""
-    base = SimpleNamespace(
+def read(
+    data: bytes | None, *models: str, base_prompt: Any = None
+) -> tuple[list[str], tuple[str, ...]]:
+    """The ids of the mutants whose classes are used, and the notes."""
+    base: Any = SimpleNamespace(
         ref="main", project=PROJECT, prompt_name=lambda name: name, read=lambda _path: data
     )
-    suites = [
+    suites: list[Any] = [
         SimpleNamespace(model=model, target=None if model.startswith("sim:") else "bot")
         for model in models
     ]
-    return SimpleNamespace(_base_commit=base, prompt="triage", _notes=[], _suites=suites)
-
-
-def read(data: bytes | None, *models: str, base: Any = None) -> tuple[list[str], list[str]]:
-    """The ids of the mutants whose classes are used, and the notes."""
-    change = change_of(data, *models)
-    file = _Change._load_base_file(change)
-    return sorted(_Change._rows(change, file, base)), change._notes
+    prompt: Any = "triage"
+    classes = load_base_classes(base, prompt, base_prompt, suites)
+    return sorted(classes.rows), classes.notes
 
 
 IDS = ["delete-entry-1", "delete-entry-2"]
@@ -61,14 +59,14 @@ IDS = ["delete-entry-1", "delete-entry-2"]
 def test_classes_that_do_not_hold_are_left_out_with_a_note(
     data: bytes | None, models: list[str], digest: str, ids: list[str], note: str
 ):
-    found, notes = read(data, *models, base=SimpleNamespace(digest=digest))
+    found, notes = read(data, *models, base_prompt=SimpleNamespace(digest=digest))
     assert found == ids
     assert len(notes) == bool(note)
     assert all(line.startswith(note) and "\n" not in line for line in notes)
 
 
 def test_without_a_prompt_on_the_base_its_digest_does_not_matter():
-    assert read(file_of(), "sim:clerk-1") == (IDS, [])
+    assert read(file_of(), "sim:clerk-1") == (IDS, ())
 
 
 @pytest.mark.parametrize(
@@ -88,16 +86,15 @@ def test_mutants_are_measured_under_an_accepted_change_alone(
             raise error
         return dict.fromkeys(mutants, "killed")
 
-    measurement: Any = SimpleNamespace(
+    trials: Any = SimpleNamespace(
         decided=SimpleNamespace(decision=decision),
-        change=SimpleNamespace(
-            group=[SimpleNamespace(partial=False), SimpleNamespace(partial=is_partial)]
-        ),
+        group=[SimpleNamespace(partial=False), SimpleNamespace(partial=is_partial)],
         _measure=measure,
     )
-    assert _Measurement.run(measurement, []) == ({}, "")
-    classes = {} if reason else {"m1": "killed"}
-    assert _Measurement.run(measurement, ["m1"]) == (classes, reason)  # type: ignore[list-item]
+    assert GuardTrials.run(trials, []) == TrialClasses()
+    classes: Any = {} if reason else {"m1": "killed"}
+    mutants: Any = ["m1"]
+    assert GuardTrials.run(trials, mutants) == TrialClasses(by_id=classes, reason=reason)
 
 
 @pytest.mark.parametrize(
@@ -120,5 +117,5 @@ def test_one_deleted_or_edited_case_is_enough_to_reduce_the_suite(
         }
 
     assert (
-        _is_reduced(cases({"a": ("1", "required"), "b": ("2", "critical")}), cases(now)) is reduced
+        is_reduced(cases({"a": ("1", "required"), "b": ("2", "critical")}), cases(now)) is reduced
     )
