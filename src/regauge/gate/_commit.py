@@ -28,7 +28,7 @@ from regauge.targets import CommitFiles, load_target
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from regauge.datasets import Dataset
     from regauge.gate.baselines import Baseline
@@ -118,18 +118,27 @@ class BaseCommit:
     _older_names: dict[Path, list[str]] = field(
         default_factory=dict[Path, list[str]], init=False, repr=False, compare=False
     )
+    _prompts: dict[str, Prompt] = field(
+        default_factory=dict[str, "Prompt"], init=False, repr=False, compare=False
+    )
 
-    def prefetch(self) -> None:
-        """Read what every comparison needs with two processes, not one for each file."""
+    def prefetch(self, evals: Iterable[Eval] = ()) -> None:
+        """Read what every comparison needs with two processes, not one for each file.
+
+        Args:
+            evals: The evals to compare, whose datasets and baselines are read, too.
+        """
         project = self.project
-        files = (
+        files = [
             project.pyproject,
             project.prompts_dir / LOCK_NAME,
             *prompt_files(project.prompts_dir),
-        )
+        ]
+        for suite in evals:
+            files += [suite.dataset.path, project.baseline_path(suite.prompt.name)]
         self.repository.prefetch(
             self.commit,
-            paths=[self.path_of(path) for path in files],
+            paths=dict.fromkeys(map(self.path_of, files)),
             directories=map(
                 self.repository.inside,
                 (
@@ -216,7 +225,7 @@ class BaseCommit:
         """The contents of a file at the tip of `ref`, and in the base version."""
         name = self.repository.inside(path)
         commits = dict.fromkeys((self.tip, self.commit))
-        texts = self.repository.read_all((commit, name) for commit in commits)
+        texts = (self.repository.read(commit, name) for commit in commits)
         return [data for data in texts if data is not None]
 
     def baseline(self, data: bytes, *, place: Path) -> Baseline:
@@ -252,13 +261,16 @@ class BaseCommit:
         data = self.repository.read(self.commit, name) if name else None
         if data is None:
             return None
-        path = self.repository.top / name
-        folder = PurePosixPath(name).parent
-        return parse_prompt(
-            data.decode("utf-8", "replace"),
-            path=path,
-            committed=lambda inner: self.repository.read(self.commit, (folder / inner).as_posix()),
-        )
+        if name not in self._prompts:
+            folder = PurePosixPath(name).parent
+            self._prompts[name] = parse_prompt(
+                data.decode("utf-8", "replace"),
+                path=self.repository.top / name,
+                committed=lambda inner: self.repository.read(
+                    self.commit, (folder / inner).as_posix()
+                ),
+            )
+        return self._prompts[name]
 
     @cached_property
     def prefix(self) -> str:
@@ -449,8 +461,13 @@ def base_branch(environ: Mapping[str, str]) -> str:
     return next((environ[name] for name in _BASE_BRANCHES if environ.get(name)), "")
 
 
-def find_base(project: Project, ref: str) -> BaseCommit:
+def find_base(project: Project, ref: str, *, evals: Iterable[Eval] = ()) -> BaseCommit:
     """Find the commit where a change branched off the branch, tag or commit `ref`.
+
+    Args:
+        project: The project.
+        ref: The branch, tag or commit.
+        evals: The evals to compare; what they need of the base is read at once.
 
     Raises:
         GitError: There is no git or no repository, no such ref, or no common commit, as in a
@@ -477,7 +494,7 @@ def find_base(project: Project, ref: str) -> BaseCommit:
         renamed=renamed,
         dirty=repository.is_dirty(),
     )
-    base_commit.prefetch()
+    base_commit.prefetch(evals)
     return base_commit
 
 

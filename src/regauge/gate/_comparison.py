@@ -100,7 +100,8 @@ def compare(
         GitError: There is no base version.
         RegaugeError: A file of either version cannot be read.
     """
-    base_commit = find_base(session.project, ref)
+    evals = {id(case.suite): case.suite for case in session.plan.cases}.values()
+    base_commit = find_base(session.project, ref, evals=evals)
     session.embeddings.trust(base_commit.read)
     suites = _with_changelog_errors(
         _suites(session, base_commit, baseline), is_filtered=is_filtered

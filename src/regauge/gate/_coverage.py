@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import Diagnostic, PromptError
 from regauge.gate.baselines import BaselineError, load_baseline
-from regauge.prompts import load_prompt, prompt_files, prompt_name
+from regauge.prompts import load_prompt, prompt_files, prompt_name, read_prompt_text
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -293,11 +293,11 @@ def _changed_prompts(
         ):
             continue
         try:
+            if (path, read_prompt_text(path)) in measured:
+                continue
             head = load_prompt(path, root=base_commit.project.root)
         except PromptError as error:
             yield prompt_name(path), error.diagnostics[0]
-            continue
-        if (path, head.source) in measured:
             continue
         try:
             base = base_commit.prompt(head)

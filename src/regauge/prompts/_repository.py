@@ -347,8 +347,12 @@ class Repository:
     def read_files(self, commit: str, directory: str, suffix: str) -> dict[str, bytes]:
         """Read all files with a suffix in a directory of a commit, by path."""
         paths = [name for name in self.files(commit, directory) if name.endswith(suffix)]
-        contents = self.read_all((commit, path) for path in paths)
-        return {path: data or b"" for path, data in zip(paths, contents, strict=True)}
+        new_places = [(commit, path) for path in paths if (commit, path) not in self._contents]
+        contents = {
+            **self._contents,
+            **dict(zip(new_places, self.read_all(new_places), strict=True)),
+        }
+        return {path: contents[commit, path] or b"" for path in paths}
 
     def changed(self, commit: str) -> tuple[set[str], dict[str, str]]:
         """The differences between a commit and the working tree.
