@@ -6,13 +6,14 @@ import json
 import os
 import re
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 HERE = Path(__file__).parents[1]
 NAME = "alert-severity"
@@ -96,9 +97,15 @@ class GateRepo:
             f"[tool.regauge]\nconcurrency = 16\n{provider}{more}",
         )
 
-    def setenv(self, **variables: str) -> None:
-        """Have variables in the environment of all that is run from here on."""
-        self._environ |= variables
+    @contextmanager
+    def environment(self, **variables: str) -> Iterator[None]:
+        """Have variables in the environment of all that is run in the block."""
+        before = self._environ
+        self._environ = before | variables
+        try:
+            yield
+        finally:
+            self._environ = before
 
     def write(self, path: str, text: str) -> None:
         target = self.root / path

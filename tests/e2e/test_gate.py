@@ -190,19 +190,19 @@ def test_a_prompt_that_says_what_was_missing_is_accepted_and_the_fixed_cases_are
 
 
 def test_broken_cases_mark_the_changed_line_in_github_actions(repo: GateRepo):
-    repo.setenv(GITHUB_ACTIONS="true")
     repo.release("minor", (label_definitions(repo.read(PROMPT)), BARE_LABELS))
-    said = repo.gate(code=1)
+    with repo.environment(GITHUB_ACTIONS="true"):
+        said = repo.gate(code=1)
     assert f"::error file={PROMPT},line=" in said
 
 
 def test_an_edit_without_a_new_version_is_rejected_with_the_command_that_gives_one(
     repo: GateRepo,
 ):
-    repo.setenv(GITHUB_ACTIONS="true")
     repo.edit(PROMPT, *REWORDED)
     repo.commit("Reword")
-    said = repo.gate("--accept-judge-change", "none changed", code=1)
+    with repo.environment(GITHUB_ACTIONS="true"):
+        said = repo.gate("--accept-judge-change", "none changed", code=1)
     assert "note: no judge changed, so there was nothing to accept" in said
     assert "its content changed, but its version is still 1.0.0" in said
     assert f"fix: regauge bump {NAME} minor -m 'WHAT CHANGED'" in said

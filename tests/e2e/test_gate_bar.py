@@ -742,11 +742,8 @@ def test_in_the_job_of_a_pull_request_its_base_branch_is_the_base(repo: GateRepo
     break_prompt(repo)
     repo.git("branch", "-f", "own")
     repo.regauge("gate", code=0)
-    repo.setenv(GITHUB_BASE_REF="main")
-    try:
+    with repo.environment(GITHUB_BASE_REF="main"):
         assert 'ref in [tool.regauge.gate]: "origin/main" -> "own"' in repo.regauge("gate", code=2)
-    finally:
-        repo.setenv(GITHUB_BASE_REF="")
 
 
 def test_replaced_recordings_and_code_next_to_a_prompt_are_named(repo: GateRepo):
