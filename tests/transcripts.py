@@ -1,7 +1,7 @@
 """Holds long texts and rows of data in files under `tests/data`, as the code makes them.
 
-`TRANSCRIPTS=write pytest tests/unit -n 0` writes the files again; review the diff as you would
-review the words and numbers of a report.
+`TRANSCRIPTS=write pytest tests/unit tests/e2e/test_gate_decisions.py -n 0` writes the files again;
+review the diff as you would review the words and numbers of a report.
 """
 
 from __future__ import annotations
