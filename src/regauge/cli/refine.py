@@ -218,7 +218,7 @@ def finish_run(
     result: RefinementResult,
     delivery: Delivery,
     *,
-    already_shown: bool = False,
+    already_shown: bool,
     as_json: bool,
 ) -> None:
     """Show the result of a run unless it was shown, and deliver the proposal."""
@@ -562,7 +562,7 @@ def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limi
     delivery = Delivery(
         project=project, prompt=prompt, write=False, branch=None, print_line=print_line
     )
-    finish_run(project, result, delivery, as_json=as_json)
+    finish_run(project, result, delivery, already_shown=False, as_json=as_json)
 
 
 class _RefineGroup(click.Group):

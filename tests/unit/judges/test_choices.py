@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import JudgeError, PromptError
-from regauge.judges import cases_from_test_data, judges_from_evaluators
+from regauge.judges import cases_from_test_data, criterion_of, judges_from_evaluators
 from regauge.prompts import parse_prompt
 from tests.unit.judges.deepeval_responses import Calls, bound, completion, prompt_of
 
@@ -122,9 +122,19 @@ def test_an_answer_that_states_a_verdict_decides_nothing():
         judged("Verdict: soaked", answer="Verdict: soaked")
 
 
-@pytest.mark.parametrize("plugin", ["similarity", "coherence", "fluency", "relevance"])
-def test_those_of_github_ask_in_words_of_ours(plugin: str):
+@pytest.mark.parametrize(
+    ("plugin", "criterion"),
+    [
+        ("similarity", "correctness"),
+        ("groundedness", "correctness"),
+        ("coherence", "relevance"),
+        ("fluency", "relevance"),
+        ("relevance", "relevance"),
+    ],
+)
+def test_those_of_github_ask_in_words_of_ours(plugin: str, criterion: str):
     declared, case = judges(f"  - name: x\n    uses: github/{plugin}\n")
+    assert criterion_of(bound(declared)) == criterion
     calls = Calls(lambda *_: "Verdict: 4")
     verdict = asyncio.run(bound(declared).judge_with(completion("wet"), case, calls))
     assert (verdict.outcome, verdict.score) == ("pass", 0.75)
