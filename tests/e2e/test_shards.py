@@ -302,6 +302,19 @@ _CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 ]
 
 
+def test_shards_of_which_one_has_the_cases_with_checks_are_merged(many: EvalProject):
+    case = many.case(0) | {"expected": {"severity": "critical"}}
+    many.golden([case | {"checks": ["json_parses"]}, *({**case, "id": f"c{n}"} for n in range(6))])
+    directories = shards(many)
+    judges = [
+        {*suite["judges"]}
+        for name in directories
+        for suite in json.loads((many.root / name / "run.json").read_text())["shard"]["suites"]
+    ]
+    assert {*map(len, judges)} == {1, 2}
+    merge(many, directories, code=0)
+
+
 def test_shards_that_contradict_each_other_are_refused(
     project: EvalProject, subtests: pytest.Subtests
 ):

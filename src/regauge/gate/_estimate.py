@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -106,23 +107,19 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
         RegaugeError: Recordings cannot be read, or a request cannot be built.
     """
     compared_cases = collect_compared_cases(comparison.suites)
-    draws = list(_first_round(compared_cases, policy, StoredNumbers(session)))
+    first_round = list(_first_round(compared_cases, policy, StoredNumbers(session)))
+    draws = [draw for _, draw in first_round]
     missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
     first = replace(bill_trials(missing, session), trials=len(draws))
-    first_keys = {
-        (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) for draw in draws
-    }
+    trial_counts = Counter(id(compared_case) for compared_case, _ in first_round)
     changed = [
         compared_case
         for compared_case in compared_cases
-        if compared_case.case.state == "changed" and _name_candidate(compared_case) in first_keys
+        if compared_case.case.state == "changed" and trial_counts[id(compared_case)]
     ]
-    keys = {_name_candidate(compared_case) for compared_case in changed}
-    first_trials = sum(
-        (draw.planned_case.suite.prompt.name, draw.planned_case.case.id) in keys for draw in draws
-    )
+    first_trials = sum(trial_counts[id(compared_case)] for compared_case in changed)
     return GateEstimate(
-        cases=len(first_keys),
+        cases=len(trial_counts),
         recorded=len(draws) - len(missing),
         first=first,
         likely=_estimate_likely(changed, first, first_trials, policy, session),
@@ -198,18 +195,10 @@ def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:
     ]
 
 
-def _name_candidate(compared_case: CaseComparison) -> tuple[str, str]:
-    planned_case = compared_case.candidate
-    return (
-        (planned_case.suite.prompt.name, planned_case.case.id)
-        if planned_case is not None
-        else ("", "")
-    )
-
-
 def _first_round(
     compared_cases: Sequence[CaseComparison], policy: GatePolicy, numbers: StoredNumbers
-) -> Iterator[PlannedTrial]:
+) -> Iterator[tuple[CaseComparison, PlannedTrial]]:
+    """The trials of the first round, each with its case."""
     by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}
     for request in Gate(
         [compared_case.case for compared_case in compared_cases], policy
@@ -221,9 +210,12 @@ def _first_round(
         for number in request.trials:
             planned_case.plan()
             of_base = request.side == "base"
-            yield PlannedTrial(
-                planned_case,
-                stored_number("base", number)
-                if of_base
-                else numbers.of_candidate(planned_case, number),
+            yield (
+                case,
+                PlannedTrial(
+                    planned_case,
+                    stored_number("base", number)
+                    if of_base
+                    else numbers.of_candidate(planned_case, number),
+                ),
             )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         usual_calls as usual_calls,
     )
     from regauge.judges._case_checks import (
+        CHECKS as CHECKS,
         CaseChecks as CaseChecks,
         is_case_checks as is_case_checks,
         build_checks_judge as build_checks_judge,

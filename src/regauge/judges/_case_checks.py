@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
 
 
-_NAME: Final = "checks"
+CHECKS: Final = "checks"
 _READING: Final = "reading"
 _OPTIONS: Final = ("weight", "tier", "metric")
 _TIERS: Final = get_args(Tier)
@@ -126,9 +126,9 @@ def build_checks_judge(
         )
 
     return Rule(
-        kind=_NAME,
+        kind=CHECKS,
         params={},
-        name=_NAME,
+        name=CHECKS,
         digest=digest_of(_build_identity(judge_cache.functions, check_versions())),
         examine=examine,
         description="Applies the checks of the golden case.",
@@ -205,7 +205,7 @@ def _share_calls(checks: list[_CaseCheck], judge_cache: _JudgeCache) -> tuple[_C
 def _build_identity(functions: Sequence[str], versions: Mapping[str, int]) -> dict[str, JSON]:
     rules = dict(versions)
     identity: dict[str, JSON] = {
-        "kind": _NAME,
+        "kind": CHECKS,
         "version": 1,
         "reading": rules.pop(_READING),
         "rules": rules,
@@ -220,7 +220,7 @@ def check_versions() -> dict[str, int]:
 
 def is_case_checks(judge: object) -> TypeGuard[Rule | CaseChecks]:
     """Return whether a judge applies the checks of cases."""
-    return isinstance(judge, CaseChecks) or (isinstance(judge, Rule) and judge.kind == _NAME)
+    return isinstance(judge, CaseChecks) or (isinstance(judge, Rule) and judge.kind == CHECKS)
 
 
 def changed_rules(judge: Rule | CaseChecks, digest: str, versions: Mapping[str, int]) -> str:
@@ -259,7 +259,7 @@ class CaseChecks(RunOnlyJudge):
     checks_by_case: Mapping[str, _Checks]
     calibrated: tuple[ModelJudge, ...]
     functions: tuple[str, ...] = ()
-    name: str = _NAME
+    name: str = CHECKS
     criterion: Criterion = "correctness"
 
     @property

@@ -26,6 +26,7 @@ from regauge.datasets import shard_of
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.gate import CONTROL_FIRST, GATE_TRIALS
 from regauge.history import add_finished_run
+from regauge.judges import CHECKS
 from regauge.maintenance.shard_recordings import (
     merge_recordings,
     read_recordings,
@@ -73,7 +74,7 @@ _CASE: Final = re.compile(r"[A-Za-z0-9_.+/-]{1,200}")
 _OWN_TEXTS: Final = frozenset({"node", "case", "case_digest", "prompt_digest", "request_digest"})
 # Fields of an eval that are equal in all shards.
 _SHARED_FIELDS: Final = (
-    *("prompt", "version", "prompt_digest", "dataset", "dataset_digest", "judges", "trials"),
+    *("prompt", "version", "prompt_digest", "dataset", "dataset_digest", "trials"),
     *("total", "plan"),
 )
 
@@ -352,6 +353,12 @@ def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, ob
     for key, suite in suites.items():
         for name in _SHARED_FIELDS:
             yield f"{name} of {key[0]}", getattr(suite, name), getattr(other_suites[key], name)
+        # A shard has the judge of `checks` only if any of its cases has some.
+        judges, other_judges = (
+            {name: digest for name, digest in of_shard.judges.items() if name != CHECKS}
+            for of_shard in (suite, other_suites[key])
+        )
+        yield f"judges of {key[0]}", judges, other_judges
 
 
 def _has_changes(record: RunRecord) -> str:

@@ -67,6 +67,8 @@ def missing_completions(
 ) -> list[MissingCompletions]:
     """The missing completions of each prompt, in the order of the trials.
 
+    One that several evals share counts once.
+
     Args:
         planned_trials: The trials without a completion.
         usage: The expected tokens of each.
@@ -74,14 +76,16 @@ def missing_completions(
         settings: The settings with the prices.
         options: The options that the command repeats.
     """
-    by_suite: dict[tuple[str, str], list[PlannedTrial]] = {}
+    by_suite: dict[tuple[str, str], dict[object, PlannedTrial]] = {}
     for planned_trial in planned_trials:
-        suite = planned_trial.planned_case.suite
+        suite, digest = planned_trial.planned_case.suite, planned_trial.planned_case.digest
         if suite.target is not None and suite.target.outputs is not None:
             continue  # regauge does not record them; each trial names its missing line
-        by_suite.setdefault((suite.prompt.name, str(suite.model)), []).append(planned_trial)
+        of_suite = by_suite.setdefault((suite.prompt.name, str(suite.model)), {})
+        of_suite.setdefault(planned_trial.key if digest else planned_trial, planned_trial)
     missing_by_prompt: list[MissingCompletions] = []
-    for (prompt, model), missing in by_suite.items():
+    for (prompt, model), missing_trials in by_suite.items():
+        missing = [*missing_trials.values()]
         cases = {
             planned_trial.planned_case.case.id: planned_trial.planned_case
             for planned_trial in missing

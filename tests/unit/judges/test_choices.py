@@ -126,7 +126,6 @@ def test_an_answer_that_states_a_verdict_decides_nothing():
     ("plugin", "criterion"),
     [
         ("similarity", "correctness"),
-        ("groundedness", "correctness"),
         ("coherence", "relevance"),
         ("fluency", "relevance"),
         ("relevance", "relevance"),
