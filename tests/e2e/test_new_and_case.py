@@ -27,6 +27,16 @@ INSTALL = "--install=make install"
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
 
+EVAL_OF_QUIET = """
+from regauge import golden
+from regauge.judges import field_equals
+
+@golden("shout", dataset="quiet", judges=[field_equals("severity")])
+def test_shout(result):
+    result.check()
+"""
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A project with the prompt `shout`, one case and an eval."""
@@ -211,6 +221,27 @@ def test_a_failed_case_joins_another_prompts_dataset_with_its_answer(place: Plac
     assert case["expected"] != {"severity": "x"}
     assert str(case["note"]).startswith("failed in run ")
     assert case["tier"] == "critical"
+
+
+def test_a_case_joins_its_own_dataset_or_the_named_one_of_a_prompt(place: Place):
+    other = place.write("fixtures/golden/quiet.jsonl", (place.root / GOLDEN).read_text())
+    place.write("evals/test_shout.py", EVAL_OF_QUIET)
+    place.evals("-p", "no:cacheprovider", code=1)
+    again = ("-i", "text=critical: a second disk is full")
+    out = place.regauge(
+        "new", "case", "shout", "two", "--from-run", "latest", "--case", "one", *again
+    )
+    assert "added two to fixtures/golden/quiet.jsonl:2" in out
+    out = place.regauge(
+        "new", "case", "shout", "three", "-i", "text=info: up", "--dataset", "quiet"
+    )
+    assert "added three to fixtures/golden/quiet.jsonl:3" in out
+    wrong = place.regauge("new", "case", "shout", "x", "-i", "txt=a", "--dataset", "quiet", code=2)
+    assert "input 'text' is missing" in wrong
+    missing = place.regauge("new", "case", "shout", "x", "-i", "text=a", "--dataset", "no", code=2)
+    assert "no dataset is called 'no'" in missing
+    assert len(other.read_text().splitlines()) == 3
+    assert len(cases(place)) == 1
 
 
 def test_a_case_that_was_since_removed_comes_back_whole_from_git(place: Place):

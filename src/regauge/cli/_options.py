@@ -137,6 +137,7 @@ input_option = click.option(
 )
 
 
+dataset_option = click.option("--dataset", metavar="NAME", help="The golden dataset of the cases.")
 from_run_option = click.option(
     "--from-run", metavar="RUN", help="Take outputs of this run: its id, or latest."
 )

@@ -20,6 +20,7 @@ from regauge.cli._options import (
     STDOUT,
     budget_options,
     concurrency_option,
+    dataset_option,
     dry_run_option,
     evals_option,
     from_run_option,
@@ -296,7 +297,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
 )
 @from_run_option
 @output_option()
-@click.option("--dataset", metavar="NAME", help="The golden dataset of the labels' cases.")
+@dataset_option
 @click.option("--split", metavar="NAME", help="Only labels of this split; no record is written.")
 @prune_option
 @record_option()

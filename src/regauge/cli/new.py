@@ -12,6 +12,7 @@ import click
 from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._options import (
+    dataset_option,
     dry_run_option,
     from_run_option,
     input_option,
@@ -211,6 +212,7 @@ def workflow_command(
 @input_option
 @click.option("--expected", metavar="JSON", help="The expected value: JSON, or text.")
 @tier_option
+@dataset_option
 @from_run_option
 @click.option("--case", metavar="CASE", help="--from-run: the case to copy; by default ID.")
 @click.option("--trial", type=click.IntRange(min=0), help="--from-run: the trial to use.")
@@ -237,6 +239,7 @@ def case_command(
     inputs: tuple[str, ...],
     expected: str | None,
     tier: str | None,
+    dataset: str | None,
     from_run: str | None,
     case: str | None,
     trial: int | None,
@@ -250,12 +253,14 @@ def case_command(
     """Add case ID to the golden dataset of prompt NAME, without keys and other secrets.
 
     --from-run takes a failed trial if there is one; inputs and --expected replace the run's.
+    The case goes to the dataset that it has in the run, or to --dataset.
     --from-spans writes candidates to fixtures/candidates/NAME.jsonl or --output, with personal data
     and secrets masked: review them, add `expected`, and move them to the golden dataset.
     """
     project = Project.find()
     if spans is not None:
-        case_options = (case_id, inputs, expected, tier, from_run, case, expected_from_output, edit)
+        texts = (case_id, expected, tier, dataset, from_run, case)
+        case_options = (*texts, inputs, expected_from_output, edit)
         if any(value not in {None, (), False} for value in case_options) or trial is not None:
             raise UsageError("--from-spans creates the cases", fix="leave out ID and options")
         _from_spans(project, name, spans, output, dry_run=dry_run, as_json=as_json)
@@ -274,9 +279,15 @@ def case_command(
     values = parse_inputs(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:
-        run_case = case_from_run(
-            project, from_run, case or case_id, trial, expected_from_output=expected_from_output
+        run_case, run_dataset = case_from_run(
+            project,
+            from_run,
+            case or case_id,
+            trial,
+            prompt=name,
+            expected_from_output=expected_from_output,
         )
+        dataset = dataset or run_dataset
         document = run_case | {
             "id": case_id,
             "inputs": {**cast("dict[str, JSON]", run_case["inputs"]), **values},
@@ -291,7 +302,7 @@ def case_command(
     if dry_run:
         click.echo(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
         return
-    path, line = append_case(project, name, document)
+    path, line = append_case(project, name, document, dataset=dataset or "")
     place = project.relative(path).as_posix()
     if as_json:
         click.echo(json.dumps({"path": place, "line": line, "case": document}, ensure_ascii=False))

@@ -32,7 +32,7 @@ def append_case(
     """Append a case to the golden dataset of a prompt or target, which may not exist yet.
 
     Args:
-        dataset: The dataset of a case that has run; empty for the prompt's.
+        dataset: Another dataset than the prompt's; empty for the prompt's.
 
     Returns:
         The file, and the line of the case.
@@ -43,7 +43,7 @@ def append_case(
         RenderError: The prompt cannot be rendered with the inputs.
         PromptError: There is no such prompt.
     """
-    path = _file(project, dataset or name)
+    path = _file(project, name, dataset)
     before = path.read_bytes() if path.is_file() else b""
     existing = parse_dataset(project, path, before) if before.strip() else None
     _refuse_duplicate(project, path, existing, document)
@@ -52,7 +52,7 @@ def append_case(
     after = before + gap + line.encode("utf-8", "backslashreplace") + b"\n"
     cases = parse_dataset(project, path, after).cases
     number = after.count(b"\n")
-    if not dataset and not _is_of_target(project, name):
+    if not _is_of_target(project, name):
         prompt = load_prompt(find_prompt(name, root=project.root), root=project.root)
         prompt.render(cases[-1].inputs, case_at=f"{project.relative(path).as_posix()}:{number}")
     write_whole(path, after)
@@ -65,10 +65,12 @@ def redact_case(project: Project, document: dict[str, JSON]) -> dict[str, JSON]:
     return map_texts(document, redactor.redact)
 
 
-def _file(project: Project, name: str) -> Path:
+def _file(project: Project, name: str, dataset: str) -> Path:
     try:
-        path = find_dataset(name, fixtures_dir=project.fixtures_dir)
+        path = find_dataset(dataset or name, fixtures_dir=project.fixtures_dir)
     except DatasetError:
+        if dataset not in {"", name}:
+            raise
         path = project.golden_dir / f"{name}.jsonl"
         if project.golden_dir.is_dir() and any(
             file.name.startswith(f"{name}.") for file in project.golden_dir.iterdir()
@@ -121,12 +123,19 @@ def _refuse_duplicate(
 
 
 def case_from_run(
-    project: Project, run: str, case_id: str, trial: int | None, *, expected_from_output: bool
-) -> dict[str, JSON]:
-    """The document of a golden case from a run.
+    project: Project,
+    run: str,
+    case_id: str,
+    trial: int | None,
+    *,
+    prompt: str,
+    expected_from_output: bool,
+) -> tuple[dict[str, JSON], str]:
+    """The document of a golden case from a run, and the dataset to add it to.
 
     Args:
         run: A run's id, or `latest`.
+        prompt: The prompt whose cases come first. The dataset of another's case is empty.
         trial: The trial number; None for a failed trial if there is one.
         expected_from_output: Whether the output becomes the expected value.
 
@@ -134,7 +143,7 @@ def case_from_run(
         UsageError: The run has no such case, trial or output, or its case no longer exists.
     """
     directory = find_run(project, run)
-    row = _find_row(directory, case_id, trial)
+    row = _find_row(directory, case_id, trial, prompt=prompt)
     case = _find_case(project, directory, row)
     expected = _expected_value(row, case) if expected_from_output else case.expected
     document: dict[str, JSON] = {"id": case.id, "inputs": dict(case.inputs)}
@@ -151,10 +160,10 @@ def case_from_run(
     document["tier"] = case.tier
     document |= {key: text for key in ("source", "licence") if (text := getattr(case, key))}
     document["note"] = f"{row['outcome']} in run {directory.name} with {row['model']}"
-    return document
+    return document, row["dataset"] if row["prompt"] == prompt else ""
 
 
-def _find_row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
+def _find_row(run: Path, case_id: str, trial: int | None, *, prompt: str) -> dict[str, Any]:
     """The row of a case's trial; by default of a failed one if there is one.
 
     Raises:
@@ -162,6 +171,7 @@ def _find_row(run: Path, case_id: str, trial: int | None) -> dict[str, Any]:
     """
     rows = [row for row in read_rows(run) if row["case"] == case_id]
     rows = [row for row in rows if row.get("side") != "base"] or rows
+    rows = [row for row in rows if row["prompt"] == prompt] or rows
     if not rows:
         fix = f"regauge report {run.name} lists its cases"
         raise UsageError(f"run {run.name} has no case {case_id!r}", fix=fix)
