@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.errors import Diagnostic, has_no_descriptor
+from regauge.errors import Diagnostic, RegaugeError, has_no_descriptor
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -378,9 +378,23 @@ def _unmeasured_prompts(
                 f"put its eval back, or write one (regauge new eval {name}); delete both if it is"
                 f" given up; {_SELECT_FIX}"
             )
+            if _is_own_eval(path, project):
+                place = project.relative(path).as_posix()
+                fix = f"name the file, too, which is its own eval: pytest evals {place}"
         else:
             continue
         yield Diagnostic(path=project.relative(path), message=message, fix=fix)
+
+
+def _is_own_eval(path: Path, project: Project) -> bool:
+    """Return whether pytest collects a prompt file: it has test data and evaluators."""
+    from regauge.prompts import load_prompt
+
+    try:
+        prompt = load_prompt(path, root=project.root)
+    except RegaugeError:  # `lint` reports it
+        return False
+    return bool(prompt.test_data and prompt.evaluators)
 
 
 def _was_measured(project: Project, name: str) -> bool:

@@ -49,6 +49,22 @@ def test_every_row_of_a_named_prompt_file_is_an_item(project: EvalProject):
     )
 
 
+def test_evals_name_a_recorded_prompt_file_that_was_left_out(project: EvalProject):
+    project.write("prompts/greeting.prompt.yml", GREETING + HAS_TITLE)
+    project.pytest("prompts/greeting.prompt.yml").assert_outcomes(passed=2)
+    project.golden([project.case(1)])
+    project.judged_by("max_words(9)")
+    run = project.pytest("evals")
+    run.stdout.fnmatch_lines(
+        [
+            "*greeting has recordings or a baseline*",
+            "  fix: *: pytest evals prompts/greeting.prompt.yml",
+        ]
+    )
+    both = project.pytest("evals", "prompts/greeting.prompt.yml")
+    assert "unmeasured: " not in both.stdout.str()
+
+
 def test_an_evaluator_is_any_judge_of_regauge(project: EvalProject):
     project.write(
         "greeting.prompt.yml",
