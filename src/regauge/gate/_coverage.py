@@ -212,11 +212,16 @@ def coverage_of(
             diagnostics.append(diagnostic)
     for prompt, dataset in _not_measured(base_commit, suites):
         evidence = f"{base_commit.ref} has a baseline of {prompt} (dataset {dataset})"
-        if not _still_stored(base_commit, prompt, dataset):
+        stored_datasets = _stored_datasets(base_commit, prompt)
+        if stored_datasets is not None and dataset not in stored_datasets:
             notes.append(f"{evidence}; this change removes it and its eval")
         elif not {prompt, dataset} & reported_names:
             path = base_commit.project.relative(base_commit.project.baseline_path(prompt))
-            fix = f"put the eval back; or, if it is given up on purpose, git rm {path}"
+            way = f"git rm {path}"
+            if stored_datasets is not None and stored_datasets != {dataset}:
+                # Other evals need their baselines in the file.
+                way = f"delete the entries of dataset {dataset!r} from {path}"
+            fix = f"put the eval back; or, if it is given up on purpose, {way}"
             message = f"{evidence}, and no eval measures it any more"
             diagnostics.append(Diagnostic(path=path, line=None, message=message, fix=fix))
     return Coverage(unmeasured=tuple(diagnostics), notes=tuple(notes))
@@ -367,17 +372,19 @@ def _names_of(
     return {*product(prompts, datasets)}
 
 
-def _still_stored(base_commit: BaseCommit, prompt: str, dataset: str) -> bool:
-    """Return whether the change keeps the baseline."""
+def _stored_datasets(base_commit: BaseCommit, prompt: str) -> set[str] | None:
+    """The datasets of the baselines that a change keeps; None if they cannot be read."""
     path = base_commit.project.baseline_path(prompt)
     try:
         baseline = load_baseline(
             path, place=base_commit.project.relative(path), parse=base_commit.baseline
         )
     except BaselineError:
-        return True
-    return baseline is not None and any(
-        stored_baseline.key.dataset == dataset for stored_baseline in baseline.baselines
+        return None
+    return (
+        {stored_baseline.key.dataset for stored_baseline in baseline.baselines}
+        if baseline
+        else set()
     )
 
 
