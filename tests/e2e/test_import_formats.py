@@ -430,7 +430,7 @@ def test_bot(golden):
 """,
     )
     place.regauge("import", "deepeval", "source")
-    assert "names no model for LLM judges; judge_model is openai:gpt-5.4-mini" in report(place)
+    assert "names no model for LLM judges: judge_model applies" in report(place)
     text = (place.root / "evals/test_source.py").read_text(encoding="utf-8")
     for spec in (
         "{'deepeval': {'metric': 'AnswerRelevancy', 'threshold': 0.6, 'include_reason': True}}",

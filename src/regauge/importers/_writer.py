@@ -246,14 +246,15 @@ def _settings(imported: Imported, root: Path) -> str | None:
     plan = merge_pyproject(root)
     before = read_regular(path).decode() if plan.action == "keep" else plan.text
     project_settings = _own_settings(root)
-    fresh = "model" not in project_settings and plan.action != "keep"
-    if fresh:
+    is_new = not project_settings and plan.action != "keep"
+    if is_new:
         new_settings = {"model": "sim:clerk-1", **imported.settings}
         lines = "".join(f"{key} = {_toml(value)}\n" for key, value in new_settings.items())
         before = re.sub(
             r"(\[tool\.regauge\]\n)(?:#.*\n)*model = .*\n", lambda match: match[1] + lines, before
         )
-    elif "judge_model" in imported.settings and "judge_model" not in project_settings:
+    # A table of the user stays as it is.
+    if not is_new and "judge_model" in imported.settings.keys() - project_settings.keys():
         place = SourcePlace(path=_SETTINGS)
         imported.note("manual", place, "set judge_model in [tool.regauge]: LLM judges need a model")
     new_tables: list[str] = []

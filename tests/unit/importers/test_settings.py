@@ -96,9 +96,10 @@ def test_an_import_adds_the_tables_that_are_not_there_yet(tmp_path: Path):
     [
         (f"[tool.regauge]\nmodel = 'sim:clerk-1'\n{PYTEST}", True),
         (f"[tool.regauge]\njudge_model = 'sim:judge-1'\n{PYTEST}", False),
+        ("[tool.regauge]\nrecord = 'missing'\n", True),
         (None, False),
     ],
-    ids=["none", "one", "new"],
+    ids=["none", "one", "no-model", "new"],
 )
 def test_a_project_without_a_judge_model_is_told_to_set_one(
     tmp_path: Path, settings: str | None, *, noted: bool
