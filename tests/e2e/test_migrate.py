@@ -152,6 +152,16 @@ no file changed; --apply writes the model into the safe prompts, --pr proposes i
     assert "there is no prompt to move to local:apprentice" in said.stderr
 
 
+def test_a_model_without_a_key_is_unmeasured_with_the_reason_and_the_fix(
+    migrating: Migrating, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = migrating.project.command("migrate", "--to=openai:gpt-5.4-mini", "plain")
+    assert done.returncode == 3
+    assert "OPENAI_API_KEY is not set" in done.stdout
+    assert "  fix: export OPENAI_API_KEY=" in done.stdout
+
+
 @pytest.mark.parametrize("budget", ["--budget-calls=60", "--budget-tokens=6600"])
 def test_budgets_limit_all_prompts_together(migrating: Migrating, budget: str):
     done = migrating.project.command("migrate", "--to=local:apprentice", budget)

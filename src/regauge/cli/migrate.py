@@ -368,12 +368,15 @@ def _migrate(plan: _PromptPlan, document: DecisionDocument, record: RunRecord) -
         cost_usd=costs.get("base", plan.cost_usd),
         new_cost_usd=costs.get("candidate", plan.new_cost_usd),
     )
-    reasons = [refusal.message for refusal in document.refusals] or document.reasons
+    reasons = [refusal.message for refusal in document.refusals] or [*document.reasons]
+    if document.decision == "unmeasured":
+        messages = (case.message for case in document.cases if case.status == "unmeasured")
+        reasons += [next(messages, ""), f"fix: {document.next.text}"]
     rates = [pass_rates(document, prompt) for prompt in document.prompts]
     return _MigrationResult(
         plan=plan,
         outcome=_OUTCOMES[document.decision],
-        reasons=tuple(reasons),
+        reasons=tuple(filter(None, reasons)),
         broken=tuple(case.case for case in document.cases if case.status == "broken"),
         pass_rate="; ".join(rate for rate in rates if rate != "-") or "-",
         run=record.id,
