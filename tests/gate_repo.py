@@ -97,6 +97,10 @@ class GateRepo:
             f"[tool.regauge]\nconcurrency = 16\n{provider}{more}",
         )
 
+    def setenv(self, **variables: str) -> None:
+        """Have variables in the environment of all that is run from here on."""
+        self._environ |= variables
+
     @contextmanager
     def environment(self, **variables: str) -> Iterator[None]:
         """Have variables in the environment of all that is run in the block."""

@@ -78,11 +78,13 @@ def missing_completions(
     """
     by_suite: dict[tuple[str, str], dict[object, PlannedTrial]] = {}
     for planned_trial in planned_trials:
-        suite, digest = planned_trial.planned_case.suite, planned_trial.planned_case.digest
+        planned_case, suite = planned_trial.planned_case, planned_trial.planned_case.suite
         if suite.target is not None and suite.target.outputs is not None:
             continue  # regauge does not record them; each trial names its missing line
         of_suite = by_suite.setdefault((suite.prompt.name, str(suite.model)), {})
-        of_suite.setdefault(planned_trial.key if digest else planned_trial, planned_trial)
+        # Conversations with the same beginning go on differently.
+        is_single = planned_case.digest and not planned_case.converses
+        of_suite.setdefault(planned_trial.key if is_single else planned_trial, planned_trial)
     missing_by_prompt: list[MissingCompletions] = []
     for (prompt, model), missing_trials in by_suite.items():
         missing = [*missing_trials.values()]
