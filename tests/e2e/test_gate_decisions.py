@@ -28,7 +28,6 @@ EVAL = "evals/test_alert_severity.py"
 SETTINGS = "pyproject.toml"
 BASELINE = f"fixtures/baselines/{NAME}.json"
 CASE = "AlertmanagerClusterDown"
-NOTE = "  - version: 1.1.0\n    date: 2026-11-23"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ class Change(Place):
         self.write(GOLDEN, "".join(json.dumps(row) + "\n" for row in edited))
 
     def case(self, **values: Any) -> None:
-        """Set keys of one case; None takes it out."""
+        """Set keys of one case."""
         self.cases(lambda row: {**row, **values} if row["id"] == CASE else row)
 
     def reword(self) -> None:

@@ -24,7 +24,7 @@ from regauge.gate._refusal import (
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.gate._bar import MovedBar
     from regauge.gate._base import SuiteBase
@@ -100,12 +100,13 @@ def compare(
         GitError: There is no base version.
         RegaugeError: A file of either version cannot be read.
     """
-    evals = {id(case.suite): case.suite for case in session.plan.cases}.values()
+    evals: dict[Eval, list[PlannedCase]] = {}
+    for planned_case in session.plan.cases:
+        evals.setdefault(planned_case.suite, []).append(planned_case)
     base_commit = find_base(session.project, ref, evals=evals)
     session.embeddings.trust(base_commit.read)
-    suites = _with_changelog_errors(
-        _suites(session, base_commit, baseline), is_filtered=is_filtered
-    )
+    suites = list(_suites(session, evals, base_commit, baseline))
+    suites = _with_changelog_errors(suites, is_filtered=is_filtered)
     change = _EditedProject(base_commit, suites)
     coverage = coverage_of(base_commit, change.evals, omissions=omissions, is_filtered=is_filtered)
     unmeasured = [*omissions, *coverage.unmeasured]
@@ -143,16 +144,13 @@ def compare(
 
 
 def _suites(
-    session: EvalSession, base_commit: BaseCommit, baseline: Baseline | None
-) -> list[SuiteBase]:
-    """The suites of a session, each compared with its base."""
-    cases: dict[int, list[PlannedCase]] = {}
-    for planned_case in session.plan.cases:
-        cases.setdefault(id(planned_case.suite), []).append(planned_case)
-    groups = list(cases.values())
-    evals = [group[0].suite for group in groups]
-    suites: list[SuiteBase] = []
-    for group, suite, name in zip(groups, evals, suite_names(evals), strict=True):
+    session: EvalSession,
+    evals: Mapping[Eval, Sequence[PlannedCase]],
+    base_commit: BaseCommit,
+    baseline: Baseline | None,
+) -> Iterator[SuiteBase]:
+    """Each eval of a session, with its planned cases, compared with its base."""
+    for (suite, planned_cases), name in zip(evals.items(), suite_names([*evals]), strict=True):
         replaces = baseline is not None and baseline.prompt == suite.prompt.name
         suite_base = compare_with_base(
             suite,
@@ -167,8 +165,7 @@ def _suites(
                 and other.dataset.path == suite.dataset.path
             ],
         )
-        suites.append(replace(suite_base, name=name, planned_cases=group))
-    return suites
+        yield replace(suite_base, name=name, planned_cases=planned_cases)
 
 
 def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) -> list[SuiteBase]:

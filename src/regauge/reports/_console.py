@@ -68,16 +68,16 @@ def named_suites(
         decision: The decision of a gate, whose names apply; None for another run.
     """
     suites = list(suites)
-    names = {(suite.prompt, suite.dataset): f"{suite.prompt} ({suite.dataset})" for suite in suites}
+    names = [f"{suite.prompt} ({suite.dataset})" for suite in suites]
     if decision is not None:
         known_names = {prompt.prompt for prompt in decision.prompts}
     else:
-        prompts = Counter(prompt for prompt, _ in names)
-        known_names = {name for (prompt, _), name in names.items() if prompts[prompt] > 1}
+        pairs = {(suite.prompt, name) for suite, name in zip(suites, names, strict=True)}
+        prompts = Counter(prompt for prompt, _ in pairs)
+        known_names = {name for prompt, name in pairs if prompts[prompt] > 1}
     return [
         suite.model_copy(update={"prompt": name}) if name in known_names else suite
-        for suite in suites
-        if (name := names[suite.prompt, suite.dataset])
+        for suite, name in zip(suites, names, strict=True)
     ]
 
 
