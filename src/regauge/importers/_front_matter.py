@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from regauge.importers._suite import ImportedSuite
 
 _SHOWN_MAX: Final = 60
+# Keys about a file: who wrote it, and how other programs find it.
+_ABOUT: Final = ("$schema", "authors", "description", "kind", "metadata", "name", "tags", "variant",
+                 "version")  # fmt: skip
 
 
 class FilePrompt:
@@ -56,6 +59,12 @@ class FilePrompt:
         key = next((key_name for key_name in keys if key_name in self.front), None)
         place = place_of(self.front, key, otherwise=self.place) if key else self.place
         self.suite.imported.note(kind, place, text)
+
+    def note_unread(self, *read: str) -> None:
+        """Report each key of the front matter that is not among those that are read."""
+        for key in self.front:
+            if key not in read and key not in _ABOUT:
+                self.note("dropped", f"`{key}`", key)
 
     def copy_texts(self, *keys: str) -> None:
         """Copy texts of the front matter."""

@@ -74,6 +74,7 @@ def _read(file: Path, suite: ImportedSuite) -> None:
     if front.get("tools"):
         text = "its tools are named and defined elsewhere: write them in `tools`"
         prompt.note("manual", text, "tools")
+    prompt.note_unread("config", "input", "model", "output", "tools")
 
     def translate(text: str) -> str:
         return to_jinja(

@@ -37,6 +37,8 @@ _ENDPOINT: Final = {
     "api_key": "apiKey",
     "apiKey": "apiKey",
 }
+_OUTPUTS: Final = ("outputs", "outputSchema")
+_READ: Final = ("inputs", "inputSchema", "model", "sample", "template", "tools", *_OUTPUTS)
 _THREAD: Final = r"^[ \t]*\{\{[ \t]*(%s)[ \t]*\}\}[ \t]*$"
 _FIX: Final = "name a .prompty file, or a directory with them"
 
@@ -65,6 +67,7 @@ def _read(file: Path, suite: ImportedSuite) -> None:
     prompt.copy_texts("name", "description")
     _read_inputs(prompt)
     _read_model(prompt)
+    prompt.note_unread(*_READ)
     input_bodies = [(name, mapping_of(body)) for name, body in _declared_inputs(prompt.front)]
     threads = {
         name for name, body in input_bodies if body.get("kind", body.get("type")) == "thread"
@@ -170,4 +173,6 @@ def _read_model(prompt: FilePrompt) -> None:
         prompt.note("manual", text, "model")
     if prompt.front.get("tools"):
         prompt.note("manual", "its tools: write them in `tools`", "tools")
+    if any(key in prompt.front for key in _OUTPUTS):
+        prompt.note("manual", "the schema of its output: write `jsonSchema`", *_OUTPUTS)
     prompt.set_model(f"{vendor}:{name}" if vendor and name else name, config)

@@ -97,12 +97,12 @@ def resolve_options(
             ahead.
 
     Raises:
-        UsageError: A number is out of range, a model is named twice, or `judge_model` names no
-            provider.
+        UsageError: A number is out of range, a model is named twice or names no provider.
     """
     if judge_model is not None:
         parse_model_id(judge_model, location="--judge-model")
     for number, model in enumerate(models):
+        parse_model_id(model, location="--model")
         if model in models[:number]:
             raise UsageError(f"--model names {model} twice\n  fix: name each model once")
     if trials is not None and not 1 <= trials <= TRIALS_MAX:
