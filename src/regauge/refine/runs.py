@@ -18,7 +18,7 @@ from regauge.atomic import try_lock, write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, RegaugeError, UsageError, explain_os_error
 from regauge.refine.attempts import AGAINST, Attempt, Memory
-from regauge.refine.document import RefinementResult
+from regauge.refine.document import EditResult, RefinementResult
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
 from regauge.regular_file import read_regular
@@ -384,18 +384,34 @@ def _parse_result(run: Run, content: str | bytes) -> RefinementResult:
 def readable_results(project: Project, *, warn: Callable[[str], object]) -> list[RefinementResult]:
     """The results of all finished runs that this version can read, the oldest first.
 
+    Edits that a user rejected later have that result.
+
     Args:
         warn: Called for each result that cannot be read.
     """
     results: list[RefinementResult] = []
     for run in reversed(_all_runs(project)):
         try:
-            results.append(_parse_result(run, read_regular(run.result)))
+            result = _parse_result(run, read_regular(run.result))
+            results.append(_with_rejected(result, run.facts().get("rejected", ())))
         except FileNotFoundError:
             continue  # the run is not over
         except (OSError, UsageError) as error:
             warn(str(error))
     return results
+
+
+def _with_rejected(result: RefinementResult, numbers: Iterable[int]) -> RefinementResult:
+    """The result, whose kept edits of some changes, from 1, were rejected by a user."""
+    edits = [*result.edits]
+    for number in numbers:
+        change = result.changes[number - 1].attempt
+        kept = EditResult(
+            strategy=change.strategy, proposer=change.proposer, ops=change.ops, result="kept"
+        )
+        if kept in edits:
+            edits[edits.index(kept)] = kept.model_copy(update={"result": "rejected-by-person"})
+    return result.model_copy(update={"edits": edits})
 
 
 def find_refinement(project: Project, name: str) -> Run:

@@ -59,11 +59,12 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "no run tried an edit yet" in CliRunner().invoke(command, ["stats"]).output
     rule = {"proposer": "rules", "strategy": "add-rule", "ops": "insert"}
+    facts = {"schema_version": SCHEMA_VERSION, "prompt": "p", "status": "proposed"}
     for number, fates_of_run in enumerate((["kept", "refuted"], ["kept"])):
         run = tmp_path / f".regauge/refine/2026010{number}-000000-ab"
         run.mkdir(parents=True)
         edits_of_run = [{**rule, "result": fate} for fate in fates_of_run]
-        (run / "run.json").write_text("{}")
+        (run / "run.json").write_text(json.dumps(facts))
         (run / "result.json").write_text(json.dumps({**NOTHING, "edits": edits_of_run}))
     (tmp_path / ".regauge/refine/20260103-000000-ab").mkdir()
     (tmp_path / ".regauge/refine/20260103-000000-ab/run.json").write_text("{}")
@@ -72,7 +73,6 @@ def test_the_command_counts_over_all_runs(tmp_path, monkeypatch):
     assert said.startswith(
         "3 edits of 2 runs\n\nstrategy  kept  refuted\nadd-rule     2        1\n"
     )
-    facts = {"schema_version": SCHEMA_VERSION, "prompt": "p", "status": "proposed"}
     (tmp_path / ".regauge/refine/20260103-000000-ab/run.json").write_text(json.dumps(facts))
     (tmp_path / ".regauge/refine/20260103-000000-ab/result.json").write_text('{"run": 1}')
     damaged = CliRunner().invoke(command, ["stats"])
