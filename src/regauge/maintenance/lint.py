@@ -194,7 +194,8 @@ def _orphan_errors(project: Project, evals: _LintedEvals) -> list[Diagnostic]:
         Diagnostic(
             path=path,
             message=f"there is no prompt {path.stem!r}, and no target",
-            fix=did_you_mean(path.stem, names) or "delete the file",
+            fix=did_you_mean(path.stem, names)
+            or "name it as its prompt is now named, or delete it",
         )
         for directory in ("baselines", "mutants")
         for path in sorted((project.fixtures_dir / directory).glob("[!.]*.json"))

@@ -443,7 +443,8 @@ def bump(
 
     Raises:
         PromptError: The file is invalid or cannot be edited.
-        UsageError: Nothing changed, or the contract changed without a new major version.
+        UsageError: Nothing changed, the contract changed without a new major version, or a note is
+            for a version that has one.
     """
     prompt = parse_prompt(text, path=path)
     released = lock.entries_of(prompt.name)
@@ -464,6 +465,9 @@ def bump(
             f" so {version} would break its callers\n  fix: regauge bump {prompt.name} major"
         )
     note = " ".join(note.split())
+    if note and any(entry.version == str(version) for entry in prompt.changelog):
+        fix = f"run it without --message, or edit the entry of {version} by hand"
+        raise UsageError(f"the changelog of {prompt.name} has {version} already", fix=fix)
     entry = ChangelogEntry(version=str(version), text=note, date=date) if note else None
     edited = set_version(text, version, entry, path=path)
     after = parse_prompt(edited, path=path)

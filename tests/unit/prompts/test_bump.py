@@ -152,6 +152,15 @@ def test_without_a_part_the_stated_version_is_released():
         bumped(text, None, lock=result.lock)
 
 
+def test_a_version_has_one_changelog_entry():
+    text = f"version: 1.0.0\nchangelog:\n  - version: 1.0.0\n    text: First.\n{MESSAGES}"
+    with pytest.raises(
+        UsageError, match=r"changelog of greet has 1\.0\.0 already\n  fix: run it w"
+    ):
+        bumped(text, None, note="Second")
+    assert "Second" in bumped(text, "minor", note="Second").prompt.source
+
+
 def test_a_version_written_back_by_hand_does_not_collide_with_a_release():
     text = f"version: 1.5.0\n{MESSAGES}"
     older = text.replace("1.5.0", "1.0.0").replace("Say", "Tell")
