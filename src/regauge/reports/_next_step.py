@@ -104,10 +104,15 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
     if targets.intersection((*blocking, *worse)):
         accept = ", or accept broken cases in its `changelog`" if blocking else ""
         steps.append(f"revert or edit the code of the target{accept}")
-    if names:
-        accept = ", accept broken cases in its changelog" if blocking else ""
-        steps.append(f"revert or edit the prompt{accept}, or search for a fix")
-        command = f"regauge refine {prompt_of_suite(names[0])}"
+    prompts = list(dict.fromkeys(map(prompt_of_suite, names)))
+    if prompts:
+        several = len(prompts) > 1
+        prompt = f"prompts ({', '.join(prompts)})" if several else "prompt"
+        changelog = "their changelogs" if several else "its changelog"
+        accept = f", accept broken cases in {changelog}" if blocking else ""
+        each = " of each" if several else ""
+        steps.append(f"revert or edit the {prompt}{accept}, or search for a fix{each}")
+        command = f"regauge refine {prompts[0]}"
         return NextDocument(text="; ".join(steps), command=command)
     return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
 

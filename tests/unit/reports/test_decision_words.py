@@ -35,6 +35,11 @@ STEPS: dict[str, Any] = {
     "reject, both": {
         "prompts": [a_prompt(model="python:x"), a_prompt(prompt="q (b)", test=whole_suite("worse"))]
     },
+    "reject, several": {
+        "prompts": [
+            a_prompt(prompt=name, test=whole_suite("worse")) for name in ("p (a)", "p", "q")
+        ]
+    },
     "reject, all steps": {
         "prompts": [a_prompt(rules=RULES, anchor=LOST, guards=[guards(1, "floor")])],
         "audit": AUDIT,
