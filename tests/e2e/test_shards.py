@@ -621,6 +621,9 @@ def gated_shards(repo: GateRepo) -> list[str]:
         assert f"shard {number} of {COUNT}: no decision" in said
         assert "rejected" not in said
         directories.append(directory)
+    for words in (["gate"], ["gate", "main"]):
+        refused = repo.regauge(*words, "--from", "latest", code=2)
+        assert f"is shard {COUNT} of {COUNT}, which decides nothing" in refused
     fresh(repo.root)
     return directories
 

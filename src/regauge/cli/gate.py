@@ -222,6 +222,7 @@ def _decide_again(
     if record.decision is not None and record.decision.decision == "refused":
         message = f"run {record.id} was refused, so it has no trials to decide from"
         raise UsageError(message, fix=record.decision.next.text)
+    _refuse_shard(record)
     if record.decision is None:
         message = f"run {record.id} did not gate, so there is nothing to decide again"
         fix = "name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
@@ -242,6 +243,13 @@ def _decide_again(
     return document, decided, {}
 
 
+def _refuse_shard(record: RunRecord) -> None:
+    if (part := record.shard) is not None:
+        fix = "regauge runs merge DIR..., then regauge gate REF --from latest"
+        message = f"run {record.id} is shard {part.number} of {part.count}, which decides nothing"
+        raise UsageError(message, fix=fix)
+
+
 def _refuse_unmerged(project: Project, run: str) -> None:
     """Check that a run is merged from all shards of a gate of this commit.
 
@@ -250,6 +258,7 @@ def _refuse_unmerged(project: Project, run: str) -> None:
         UnmeasuredError: Shards or cases are missing.
     """
     record = read_record(find_run(project, run))
+    _refuse_shard(record)
     if record.merged is None or not record.merged.base:
         fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
         raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
