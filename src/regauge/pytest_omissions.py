@@ -221,6 +221,11 @@ def may_run_evals(config: pytest.Config) -> bool:
 
 
 _SELECT_FIX = "to run fewer, select them on the command line (-k, a file, a node id)"
+_COLLECT_FIX = (
+    "name its file and function as python_files and python_functions of pytest have it (test_*.py,"
+    " test_*), and take what leaves it out of addopts, collect_ignore, conftest.py or the module's"
+    f" marks; {_SELECT_FIX}"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -303,18 +308,26 @@ def uncollected_evals(
 
     homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
-        for declaration in declared_evals(path.read_bytes()):
-            if (path, declaration.line) not in places:
-                diagnostic = Diagnostic(
-                    path=project.relative(path),
-                    line=declaration.line,
-                    message=f"pytest does not collect the eval {declaration.function}, so nothing"
-                    " measures it",
-                    fix="name file and function as python_files and python_functions of pytest"
-                    " have it (test_*.py, test_*), once, and let no ini file, conftest.py or"
-                    f" module mark skip them; {_SELECT_FIX}",
-                )
-                yield diagnostic, declaration.texts
+        declarations = [*declared_evals(path.read_bytes())]
+        collected = {
+            eval_.function: eval_.line for eval_ in declarations if (path, eval_.line) in places
+        }
+        for declaration in declarations:
+            if (path, declaration.line) in places:
+                continue
+            twin = collected.get(declaration.function)
+            reason = (
+                f"pytest does not collect the eval {declaration.function}"
+                if twin is None
+                else f"the eval at line {twin} has the name of this one, {declaration.function}"
+            )
+            diagnostic = Diagnostic(
+                path=project.relative(path),
+                line=declaration.line,
+                message=f"{reason}, so nothing measures it",
+                fix=_COLLECT_FIX if twin is None else "rename one of them",
+            )
+            yield diagnostic, declaration.texts
 
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:

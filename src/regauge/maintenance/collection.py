@@ -68,11 +68,6 @@ def left_out_errors(evals: EvalSession) -> list[Diagnostic]:
 
 
 RESUME_NOTE = "completions so far are saved, the same command continues from there"
-_COLLECT_FIX = (
-    "name its file and function as python_files and python_functions of pytest have it (test_*.py,"
-    " test_*), and take what leaves it out of addopts, collect_ignore, conftest.py or the module's"
-    " marks"
-)
 _FRAME = re.compile(r"(\S.*):\d+: in ")
 
 
@@ -195,7 +190,7 @@ class _Driver:
             if not self.prompts.isdisjoint(target.prompts)
         }
         return [
-            replace(diagnostic, fix=_COLLECT_FIX)
+            diagnostic
             for diagnostic, names in uncollected_evals(
                 self.project, CommandLine.read(config), places
             )

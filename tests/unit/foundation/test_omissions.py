@@ -156,6 +156,16 @@ def test_evals_that_are_not_collected_are_named(project: Project):
     assert missing(command(project.root), "more/other.py") == [*everything, "more/d.py:3"]
 
 
+def test_an_eval_with_the_name_of_another_one_is_told_apart(project: Project):
+    path = project.root / "evals/test_a.py"
+    path.write_text(EVAL + EVAL.partition("\n")[2])
+    (found,) = uncollected_evals(project, command(path), {(path, 6)})
+    assert str(found[0]) == (
+        "evals/test_a.py:3: the eval at line 6 has the name of this one, test_a, so nothing measures"
+        " it\n  fix: rename one of them"
+    )
+
+
 def test_a_command_that_selects_omits_nothing(project: Project):
     def omissions(line: CommandLine) -> list[str]:
         none = CollectedEvals()
