@@ -309,13 +309,13 @@ def uncollected_evals(
     homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
         declarations = [*declared_evals(path.read_bytes())]
-        collected = {
+        lines = {
             eval_.function: eval_.line for eval_ in declarations if (path, eval_.line) in places
         }
         for declaration in declarations:
             if (path, declaration.line) in places:
                 continue
-            twin = collected.get(declaration.function)
+            twin = lines.get(declaration.function)
             reason = (
                 f"pytest does not collect the eval {declaration.function}"
                 if twin is None

@@ -406,11 +406,11 @@ def _with_rejected(result: RefinementResult, numbers: Iterable[int]) -> Refineme
     edits = [*result.edits]
     for number in numbers:
         change = result.changes[number - 1].attempt
-        kept = EditResult(
+        edit = EditResult(
             strategy=change.strategy, proposer=change.proposer, ops=change.ops, result="kept"
         )
-        if kept in edits:
-            edits[edits.index(kept)] = kept.model_copy(update={"result": "rejected-by-person"})
+        if edit in edits:
+            edits[edits.index(edit)] = edit.model_copy(update={"result": "rejected-by-person"})
     return result.model_copy(update={"edits": edits})
 
 

@@ -110,8 +110,8 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
         prompt = f"prompts ({', '.join(prompts)})" if several else "prompt"
         changelog = "their changelogs" if several else "its changelog"
         accept = f", accept broken cases in {changelog}" if blocking else ""
-        each = " of each" if several else ""
-        steps.append(f"revert or edit the {prompt}{accept}, or search for a fix{each}")
+        scope = " of each" if several else ""
+        steps.append(f"revert or edit the {prompt}{accept}, or search for a fix{scope}")
         command = f"regauge refine {prompts[0]}"
         return NextDocument(text="; ".join(steps), command=command)
     return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
