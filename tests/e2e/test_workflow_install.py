@@ -192,3 +192,18 @@ def test_an_install_command_reaches_the_shell_as_it_was_written(
     steps = [step for job in jobs.values() for step in job["steps"]]
     scripts = [step["run"] for step in steps if step.get("name") == "Install"]
     assert {script.rstrip("\n") for script in scripts} == {command}
+
+
+def test_requirements_that_are_missing_are_named(place: Place):
+    command = "--install=pip install -r requirements.txt --requirement=more.txt -r more.txt && make"
+    missing = [
+        f"note: the workflows install from {name}, and there is no such file"
+        for name in ("requirements.txt", "more.txt")
+    ]
+    out = place.regauge("init", "--dry-run", command)
+    assert [line for line in out.splitlines() if "install from" in line] == []
+    out = place.regauge("new", "workflow", "evals", command)
+    assert [line for line in out.splitlines() if "install from" in line] == missing
+    place.write("requirements.txt", "")
+    out = place.regauge("init", "--yes", command)
+    assert [line for line in out.splitlines() if "install from" in line] == missing[1:]

@@ -24,7 +24,7 @@ from regauge.scaffold import (
     find_user_prompts,
     parse_install,
     plan_working_set,
-    subdirectory_notes,
+    workflow_notes,
     write_plans,
 )
 from regauge.wording import snake_case
@@ -32,7 +32,7 @@ from regauge.wording import snake_case
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from regauge.scaffold import ModelUse, PlannedFile
+    from regauge.scaffold import Install, ModelUse, PlannedFile
 
 __all__ = ["command"]
 
@@ -107,7 +107,7 @@ def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> 
         if has_changes and not yes:
             _offer_imports(root)
         _print_gate(root, done)
-        _print_next(root, has_changes=has_changes)
+        _print_next(root, source, has_changes=has_changes)
 
 
 def _model_lines(models: Sequence[ModelUse]) -> Iterator[str]:
@@ -181,14 +181,14 @@ def _print_gate(root: Path, done: Sequence[PlannedFile]) -> None:
         echo(f"       {words}")
 
 
-def _print_next(root: Path, *, has_changes: bool) -> None:
+def _print_next(root: Path, source: Install | None, *, has_changes: bool) -> None:
     echo()
     if not has_changes:
         echo("nothing to do: all files exist")
     above = Project.find(root).root
     if above != root:
         echo(f"note: commands run here use the project in {above}", style="yellow")
-    for note in subdirectory_notes(root):
+    for note in workflow_notes(root, source):
         echo(f"note: {note}", style="yellow")
     steps = [*_own_steps(root)] or ["pytest evals          completions go to fixtures/recordings"]
     steps += ["git add -A && git commit", "regauge doctor        checks what is still missing"]

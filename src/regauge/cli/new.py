@@ -43,8 +43,8 @@ from regauge.scaffold import (
     parse_install,
     redact_case,
     refuse_blocked,
-    subdirectory_notes,
     workflow,
+    workflow_notes,
 )
 from regauge.strict_json import read_json
 from regauge.targets import inputs_of_target
@@ -187,7 +187,7 @@ def workflow_command(
     context = WorkflowContext.of_project(project, source)
     file = workflow(name, context, shards=shards or 1)
     _write(project, [file], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
-    notes = subdirectory_notes(project.root)
+    notes = workflow_notes(project.root, source)
     if name in _AFTER_EVALS and not (project.root / file.path).with_name("evals.yml").exists():
         notes.append(
             "it waits for a workflow `evals`, and there is none: regauge new workflow evals"

@@ -24,8 +24,8 @@ from regauge.scaffold._workflows import (
     WorkflowContext as WorkflowContext,
     find_install as find_install,
     parse_install as parse_install,
-    subdirectory_notes as subdirectory_notes,
     workflow as workflow,
+    workflow_notes as workflow_notes,
 )
 from regauge.scaffold._working_set import (
     ModelUse as ModelUse,

@@ -45,6 +45,7 @@ _LOCKS: Final = {
     "Pipfile.lock": f"{_UV}PIPENV_VENV_IN_PROJECT=1 {_UVX}pipenv==2026.10.3 pipenv sync --dev",
 }
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements*.lock", "requirements/*.txt")
+_REQUIREMENTS_OPTION: Final = re.compile(r"\s(?:-r|--requirement)[\s=]*([^\s;&|\"'$]+)")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _AT_COMMIT: Final = re.compile(r"git\+[a-z]+://[^\s#]+@(?:[0-9a-f]{64}|[0-9a-f]{40})(?:#\S*)?")
 _SHA256: Final = re.compile(r"(?:--hash=sha256:|#sha256=)[0-9a-f]{64}")
@@ -246,15 +247,20 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
 
-def subdirectory_notes(root: Path) -> list[str]:
-    """Reasons why workflows of a project below the root of its repository cannot run."""
+def workflow_notes(root: Path, install: Install | None) -> list[str]:
+    """Reasons why workflows cannot run: below the root of a repository, or without requirements."""
     top = work_tree(root)
     inside = root.resolve().relative_to(top).as_posix() if top is not None else "."
     note = (
         f"GitHub runs workflows at the root of a repository alone: move {inside}/{_FOLDER} there,"
         f" and give their jobs `working-directory: {inside}`"
     )
-    return [] if inside == "." else [note]
+    files = _REQUIREMENTS_OPTION.findall(install.script) if install is not None else []
+    missing = [name for name in dict.fromkeys(files) if not (root / name).is_file()]
+    return [
+        *([] if inside == "." else [note]),
+        *(f"the workflows install from {name}, and there is no such file" for name in missing),
+    ]
 
 
 def _default_branch(root: Path) -> str:
