@@ -97,7 +97,8 @@ def explain_format(error: ErrorDetails) -> str:
 
 def other_format(problem: object) -> str:
     """State that a file that regauge itself wrote cannot be read, and why."""
-    return f"written by another version of regauge, or damaged: {problem}"
+    reason = f"the key {problem} is missing" if isinstance(problem, KeyError) else problem
+    return f"written by another version of regauge, or damaged: {reason}"
 
 
 def refuse_constant(word: str) -> NoReturn:

@@ -388,6 +388,8 @@ def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
     refused = repo.regauge("refine", NAME, code=2)
     assert f"{NAME}.memory.json: written by another version of regauge, or damaged: " in refused
     assert "fix: remove " in refused
+    memory.write_text(before.replace('"key"', '"kee"'))
+    assert "or damaged: the key 'key' is missing" in repo.regauge("refine", NAME, code=2)
     memory.write_text(before)
     result = run / "result.json"
     result.write_text(result.read_text().replace('"added_text"', '"adds"'))

@@ -25,8 +25,8 @@ from regauge.refine.runs import (
     dead_runs,
     find_refinement,
     list_refinements,
+    read_events,
     read_result,
-    read_trail,
     read_verified,
     readable_results,
     reject_edits,
@@ -239,7 +239,7 @@ def _print_json(run: Run, **facts: JSON) -> None:
 
 
 def _show_trail(run: Run, *, as_json: bool) -> None:
-    for event in read_trail(run.trail):
+    for event in read_events(run):
         body = event.body
         if as_json:
             click.echo(json.dumps({"seq": event.seq, "kind": event.kind, "body": body}))

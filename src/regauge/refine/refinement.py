@@ -48,7 +48,7 @@ from regauge.refine.runs import (
     load_memory,
     memory_key,
     now,
-    read_trail,
+    read_events,
     read_verified,
     replay_trail,
     save_memory,
@@ -359,7 +359,7 @@ def feedback_of(
 
 def load_inputs(run: Run) -> tuple[str, tuple[Release, ...], Feedback]:
     """The prompt's file, the releases and the feedback at the start of a run."""
-    began = read_trail(run.trail)[0].body
+    began = read_events(run)[0].body
     try:
         source = run.before.read_bytes().decode()
         releases = TypeAdapter(tuple[Release, ...]).validate_python(began["releases"])
@@ -600,7 +600,7 @@ class Refinement:
     ) -> LoopState:
         """Continue an interrupted run; earlier calls are not repeated."""
         truncate_trail(run.trail)
-        events = read_trail(run.trail)
+        events = read_events(run)
         state, trail = self._replay(run, events), TrailFile(run.trail, events)
         if more_calls is not None:
             grant = MoreCalls(calls=more_calls)
@@ -674,7 +674,7 @@ class Refinement:
             write_whole(run.revision, revision.text.encode())
             if revision.lock:
                 write_whole(run.directory / "prompts.lock", revision.lock.encode())
-        events = read_trail(run.trail)
+        events = read_events(run)
         result = result_of(
             run.id,
             subject,

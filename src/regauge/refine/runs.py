@@ -147,10 +147,7 @@ def read_trail(path: Path) -> tuple[TrailEvent, ...]:
     try:
         lines = read_regular(path).split(b"\n")
     except OSError as error:
-        raise TrailError(
-            f"{path}: {error.strerror or error}\n"
-            "  fix: nothing was decided in this run; begin a new one: regauge refine NAME"
-        ) from error
+        raise TrailError(f"{path}: {error.strerror or error}") from error
     events: list[TrailEvent] = []
     last = ""
     for number, line in enumerate(lines[:-1], 1):
@@ -305,7 +302,7 @@ class Run:
 
     def read_view(self, path: Path) -> str:
         """The text of the result or its rationale, as the run wrote it."""
-        sealed = _sealed(_read_events(self))
+        sealed = _sealed(read_events(self))
         if not sealed:
             raise UsageError(
                 f"run {self.id} is not over\n  fix: regauge refine resume {self.id}, or see what it"
@@ -503,7 +500,7 @@ def reject_edits(project: Project, run: Run, changes: Sequence[int], *, reason: 
     entries = [result.changes[number].attempt for number in changes]
     detail = reason or f"a user rejected it in run {run.id}"
     refused = tuple(replace(entry, result="rejected-by-person", detail=detail) for entry in entries)
-    save_memory(project, run.prompt, memory_key(read_trail(run.trail)[0].body), Memory(refused))
+    save_memory(project, run.prompt, memory_key(read_events(run)[0].body), Memory(refused))
     if not reason:
         facts = run.facts()
         rejected = {*facts.get("rejected", ()), *(number + 1 for number in changes)}
@@ -584,7 +581,7 @@ _VIEWS = ("result.json", "revision.md")
 
 def seal(run: Run) -> None:
     """Append the digests of a run's final files to the trail, unless they are there."""
-    events = read_trail(run.trail)
+    events = read_events(run)
     files = {name: digest for name in (*_PROPOSAL, *_VIEWS) if (digest := _digest(run, name))}
     if _sealed(events) != files:
         TrailFile(run.trail, events).wrote(files)
@@ -592,7 +589,7 @@ def seal(run: Run) -> None:
 
 def read_verified(run: Run) -> tuple[TrailEvent, ...]:
     """The events of a run's trail, after a check of its chain and the proposed files."""
-    events = _read_events(run)
+    events = read_events(run)
     sealed = _sealed(events)
     if not sealed and not run.revision.is_file():
         return events  # without a proposal
@@ -605,7 +602,12 @@ def read_verified(run: Run) -> tuple[TrailEvent, ...]:
     return events
 
 
-def _read_events(run: Run) -> tuple[TrailEvent, ...]:
+def read_events(run: Run) -> tuple[TrailEvent, ...]:
+    """The events of a run's trail, after a check of its chain.
+
+    Raises:
+        TrailError: It is missing or was changed.
+    """
     try:
         return read_trail(run.trail)
     except TrailError as error:
