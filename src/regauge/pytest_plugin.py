@@ -453,9 +453,11 @@ def pytest_report_teststatus(
     return cast("_Status | None", getattr(report, "regauge_status", None))
 
 
-@pytest.hookimpl(trylast=True)  # by then xdist has ended its workers
-def pytest_sessionfinish(session: pytest.Session) -> None:
+# By then xdist has ended its workers, and no other plugin sets the exit status.
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Write recordings and close the run record."""
+    yield
     config = session.config
     reports = config.stash.setdefault(_workers_key, [])
     run = config.stash.get(_run_key, None)

@@ -251,6 +251,23 @@ def test_hooks_that_keep_items_from_running_are_noticed(quick: EvalProject):
     result = quick.run()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "1 of 2 cases of triage are there and are not run" in result.stdout.str()
+    quick.write(
+        "conftest.py",
+        """\
+import pytest
+
+def pytest_collection_modifyitems(items):
+    items[:] = []
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+""",
+    )
+    result = quick.run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "2 of 2 cases of triage are there and are not run" in result.stdout.str()
 
 
 SETTINGS = {
