@@ -105,7 +105,7 @@ class Prompt:
 
     @cached_property
     def contract_digest(self) -> str:
-        """The digest of the contract: output schema, inputs and tools."""
+        """The digest of the contract: output schema, inputs and tools, without descriptions."""
         inputs: list[JSON]
         if self.inputs is None:
             inputs = [{"name": name, "required": True, "default": None} for name in self.variables]
@@ -117,12 +117,18 @@ class Prompt:
         schema = self.output_schema
         if schema is None and self.response_format is not None:
             schema = self.response_format["type"]
-        contract: dict[str, JSON] = {"inputs": sorted(inputs, key=digest_of), "schema": schema}
+        contract: dict[str, JSON] = {
+            "inputs": sorted(inputs, key=digest_of),
+            "schema": _without_annotations(schema),
+        }
         if self.tools:
             functions = [cast("dict[str, JSON]", tool["function"]) for tool in self.tools]
             contract["tools"] = sorted(
                 (
-                    {key: function.get(key) for key in ("name", "parameters")}
+                    {
+                        "name": function.get("name"),
+                        "parameters": _without_annotations(function.get("parameters")),
+                    }
                     for function in functions
                 ),
                 key=digest_of,
@@ -321,6 +327,31 @@ class Prompt:
     def _error(self, place: str, message: str, fix: str) -> Diagnostic:
         line = self.lines.get(place, self.lines.get("messages"))
         return Diagnostic(path=self.path, line=line, message=message, fix=fix)
+
+
+# Keywords of JSON Schema that allow and forbid nothing, that name schemas, and that hold values.
+_ANNOTATIONS = frozenset({"$comment", "deprecated", "description", "examples", "title"})
+_NAMING = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_VALUES = frozenset({"const", "default", "dependentRequired", "enum"})
+
+
+def _without_annotations(schema: JSON) -> JSON:
+    """A JSON schema without descriptions and other keywords that allow and forbid nothing.
+
+    >>> _without_annotations({"properties": {"title": {"type": "string", "title": "Title"}}})
+    {'properties': {'title': {'type': 'string'}}}
+    """
+    if isinstance(schema, list):
+        return [_without_annotations(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    constraints: dict[str, JSON] = {}
+    for key, value in schema.items():
+        if key in _NAMING and isinstance(value, dict):
+            constraints[key] = {name: _without_annotations(part) for name, part in value.items()}
+        elif key not in _ANNOTATIONS:
+            constraints[key] = value if key in _VALUES else _without_annotations(value)
+    return constraints
 
 
 def _fill(message: Message, template: Template, texts: Mapping[str, str]) -> Message:

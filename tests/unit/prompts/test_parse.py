@@ -262,9 +262,34 @@ def test_a_contract_is_the_schema_and_the_inputs_but_not_their_words():
     assert parse(worded).contract_digest == bare.contract_digest
     optional = f"inputs:\n  - name: x\n    required: false\n{MESSAGES}"
     assert parse(optional).contract_digest != bare.contract_digest
-    schema = "responseFormat: json_schema\njsonSchema: {{type: object, title: {}}}\n"
-    first, second = (parse(schema.format(name) + MESSAGES) for name in "ab")
-    assert first.contract_digest != second.contract_digest
+
+
+PLAIN_SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"title": "A", "description": "B", "$comment": "C", "examples": [{"title": "D"}]}, True),
+        ({"properties": {"title": {"type": "string", "description": "A", "title": "B"}}}, True),
+        ({"properties": {"title": {"type": "string", "enum": ["description"]}}}, False),
+        ({"properties": {"title": {"type": "string", "const": {"title": "A"}}}}, False),
+        ({"properties": {"title": {"type": "string"}, "description": {}}}, False),
+        ({"properties": {"title": {"anyOf": [{"type": "string"}]}}}, False),
+        ({"$defs": {"description": {"type": "string"}}}, False),
+        ({"dependentRequired": {"description": ["title"]}}, False),
+        ({"required": ["title"]}, False),
+    ],
+)
+def test_titles_and_descriptions_of_schemas_are_not_part_of_the_contract(changes, same):
+    def contract(schema):
+        keys = f"responseFormat: json_schema\njsonSchema: {json.dumps(schema)}\n"
+        tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
+        with_tool = parse(f"tools: [{json.dumps(tool)}]\n{MESSAGES}").contract_digest
+        return parse(keys + MESSAGES).contract_digest, with_tool
+
+    before, after = contract(PLAIN_SCHEMA), contract({**PLAIN_SCHEMA, **changes})
+    assert [left == right for left, right in zip(before, after, strict=True)] == [same, same]
 
 
 @pytest.mark.parametrize("spelling", ["max_tokens", "maxTokens", "maxCompletionTokens"])
