@@ -15,6 +15,7 @@ import pytest
 
 from regauge.datasets import Shard
 from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, UnmeasuredError
+from regauge.project import Project
 from regauge.prompts import LOCK_NAME
 from regauge.pytest_items import (
     ALL_CASES,
@@ -179,6 +180,17 @@ class PytestRun:
         """
         spec, function = spec_of(metafunc.function), metafunc.function
         assert spec is not None
+        path, line = place_of(function)
+        home = Project.find(path.parent)
+        is_own = home.root == self._project.root or path.is_relative_to(
+            self._project.root / "evals"
+        )
+        is_project = home.pyproject.is_file() or not self._project.exists
+        if not is_own and home.exists and is_project:
+            # This project may have a prompt of the same name.
+            message = f"{self._project.relative(path)} is an eval of the project in {home.root}"
+            fix = f"cd {home.root} && pytest {home.relative(path)}"
+            raise pytest.Collector.CollectError(f"{message}\n  fix: {fix}")
         try:
             suites = self._session.bind(spec, function)
         except RegaugeError as error:
@@ -186,9 +198,7 @@ class PytestRun:
             placed = diagnostics and not any(diagnostic.path.is_dir() for diagnostic in diagnostics)
             file = metafunc.definition.nodeid.partition("::")[0]
             has_location = placed or f"{file}:" in str(error)
-            message = (
-                str(error) if has_location else f"{error}\n  eval: {file}:{place_of(function)[1]}"
-            )
+            message = str(error) if has_location else f"{error}\n  eval: {file}:{line}"
             raise pytest.Collector.CollectError(message) from error
         if FIXTURE not in metafunc.fixturenames:
             raise pytest.Collector.CollectError(

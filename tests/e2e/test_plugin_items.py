@@ -32,6 +32,23 @@ def test_a_root_directory_above_the_project_does_not_hide_it(project: EvalProjec
     assert [row["case"] for row in project.rows()] == ["disk-001"]
 
 
+def test_an_eval_of_another_project_is_refused_with_the_command_that_runs_it(project: EvalProject):
+    other = project.root / "other"
+    for name in ("pyproject.toml", "evals/test_triage.py", "prompts/triage.prompt.yml"):
+        path = other / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((project.root / name).read_text(encoding="utf-8"), encoding="utf-8")
+    result = project.run("evals", "other/evals")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        [
+            f"other/evals/test_triage.py is an eval of the project in {other}",
+            f"  fix: cd {other} && pytest evals/test_triage.py",
+        ]
+    )
+    assert project.run("evals", "-k", "disk-001").ret == 0
+
+
 def test_collecting_asks_nobody_and_opens_nothing(live: EvalProject, endpoint: Endpoint):
     result = live.run("--collect-only", "-q")
     assert result.ret == 0

@@ -249,13 +249,15 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
 def workflow_notes(root: Path, install: Install | None) -> list[str]:
     """Reasons why workflows cannot run: below the root of a repository, or without requirements."""
+    if install is None:
+        return []  # no workflow was written
     top = work_tree(root)
     inside = root.resolve().relative_to(top).as_posix() if top is not None else "."
     note = (
         f"GitHub runs workflows at the root of a repository alone: move {inside}/{_FOLDER} there,"
         f" and give their jobs `working-directory: {inside}`"
     )
-    files = _REQUIREMENTS_OPTION.findall(install.script) if install is not None else []
+    files = _REQUIREMENTS_OPTION.findall(install.script)
     missing = [name for name in dict.fromkeys(files) if not (root / name).is_file()]
     return [
         *([] if inside == "." else [note]),
