@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import pytest
@@ -278,6 +278,7 @@ class PytestGate:
         *,
         omissions: Sequence[Diagnostic],
         is_partial: bool,
+        not_run: Sequence[str],
         print_line: Callable[[str], None],
     ) -> None:
         """Run trials, decide, and write every trial to the run record.
@@ -286,6 +287,7 @@ class PytestGate:
             nodes: The id of each planned case's pytest item, by `id` of the case.
             omissions: Evals and cases that the run omits without a selection of the user.
             is_partial: Whether the user selected some of the evals on the command line.
+            not_run: The places of evals whose assertions do not run.
             print_line: Called with lines of progress.
 
         Raises:
@@ -300,6 +302,12 @@ class PytestGate:
                 omissions=() if self._request.is_partial else omissions,
                 is_filtered=self._request.is_partial or is_partial,
             )
+            if not_run:
+                note = (
+                    f"this command does not run the assertions of {', '.join(not_run)}:"
+                    f" pytest evals --gate {self._request.ref} runs them"
+                )
+                comparison = replace(comparison, notes=[*comparison.notes, note])
             with comparison.base_commit.checkout:
                 self._run(comparison, nodes, self._throttle(print_line))
         except RegaugeError as error:

@@ -330,6 +330,18 @@ def uncollected_evals(
             yield diagnostic, declaration.texts
 
 
+def evals_with_assertions(project: Project, places: set[tuple[Path, int]]) -> list[str]:
+    """The file and line of each collected eval whose body has assertions."""
+    from regauge.runner import declared_evals
+
+    return [
+        f"{project.relative(path).as_posix()}:{declaration.line}"
+        for path in sorted({path for path, _ in places})
+        for declaration in declared_evals(path.read_bytes())
+        if declaration.asserts and (path, declaration.line) in places
+    ]
+
+
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         for file in path.rglob("*.py") if path.is_dir() else [path]:

@@ -37,6 +37,7 @@ from regauge.pytest_items import (
 from regauge.pytest_omissions import (
     CollectedEvals,
     CommandLine,
+    evals_with_assertions,
     find_omissions,
     place_of,
     project_of,
@@ -275,6 +276,8 @@ class PytestRun:
     def running(self) -> Generator[None]:
         """Run trials ahead while the block runs; a gate decides before the block."""
         if self._gate is not None:
+            is_command = commanded_key in self._config.stash
+            places = self._collected_evals.places if is_command else set[tuple[Path, int]]()
             with stop_on_signals(self._config.add_cleanup):
                 self._gate.run(
                     self._nodes,
@@ -282,6 +285,7 @@ class PytestRun:
                     is_partial=not self._command_line.covers_all_evals(
                         self._project.root / "evals"
                     ),
+                    not_run=evals_with_assertions(self._project, places),
                     print_line=self._print_line,
                 )
             yield

@@ -87,6 +87,10 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert record["decision"]["decision"] == "accept"
     sides = {(row["case"], row["side"]) for row in gated.rows()}
     assert sides == {(f"disk-00{n}", side) for n in range(3) for side in ("candidate", "base")}
+    note = "this command does not run the assertions of evals/test_triage.py:"
+    assert note not in text
+    estimate = gated.command("gate", "main", "--dry-run").stdout
+    assert re.search(rf"{note}\d+: pytest evals --gate main runs them", estimate)
 
 
 def test_cases_that_nothing_changed_for_cost_nothing(gated: EvalProject):

@@ -244,6 +244,7 @@ class DeclaredEval:
         target: The argument `target`; None if it is missing or not a string literal.
         texts: The strings among the arguments of `@golden`; the first is the prompt's name.
         judges: The source of each judge, or of the whole argument if it is not a list.
+        asserts: Whether its body has assertions.
 
     Constants of the file stand for their values.
     """
@@ -253,6 +254,7 @@ class DeclaredEval:
     texts: tuple[str, ...]
     judges: tuple[str, ...]
     target: str | None = None
+    asserts: bool = False
 
 
 def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
@@ -294,6 +296,7 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
                     texts=tuple(text for text in texts if text is not None),
                     judges=_judges(keywords.get("judges"), value_of),
                     target=_text(keywords.get("target")),
+                    asserts=any(isinstance(part, ast.Assert) for part in ast.walk(node)),
                 )
 
 

@@ -13,6 +13,7 @@ from regauge.pytest_items import is_prompt_file
 from regauge.pytest_omissions import (
     CollectedEvals,
     CommandLine,
+    evals_with_assertions,
     find_omissions,
     may_run_evals,
     uncollected_evals,
@@ -164,6 +165,14 @@ def test_an_eval_with_the_name_of_another_one_is_told_apart(project: Project):
         "evals/test_a.py:3: the eval at line 6 has the name of this one, test_a, so nothing measures"
         " it\n  fix: rename one of them"
     )
+
+
+def test_evals_with_assertions_of_their_own_are_named(project: Project):
+    path = project.root / "evals/test_a.py"
+    path.write_text(f"{EVAL}\n{EVAL.replace(': ...', ':')}    if result:\n        assert result\n")
+    places = {(path, line) for line in (3, 8)}
+    assert evals_with_assertions(project, places) == ["evals/test_a.py:8"]
+    assert evals_with_assertions(project, {(path, 3)}) == []
 
 
 def test_a_command_that_selects_omits_nothing(project: Project):
