@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError, find_errors
 from regauge.evidence import Count
+from regauge.files import read_regular, write_whole
 from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST
 from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
-from regauge.regular_file import read_regular
 from regauge.strict_json import DuplicateKeyError, explain_format, read_json, unique
 
 if TYPE_CHECKING:

@@ -25,19 +25,18 @@ from typing import (
     runtime_checkable,
 )
 
-from regauge.criteria import CRITERIA
 from regauge.digests import JSON, digest_of
 from regauge.errors import JudgeError, UsageError
+from regauge.project import CRITERIA
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.judges.rules._similarity import SemanticJudge
-    from regauge.project import Project
+    from regauge.project import Criterion, Project
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
 

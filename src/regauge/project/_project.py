@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
+from regauge.files import read_regular
 from regauge.project._settings import ANY_NAME, TARGET_KINDS, Settings, tables_of
-from regauge.regular_file import read_regular
 from regauge.wording import closest, cut, did_you_mean
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, get_args
 import yaml
 
 from regauge.errors import Diagnostic, PromptError
+from regauge.files import read_regular
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._tools import read_message_extras, read_rubric, read_tool_choice, read_tools
@@ -25,7 +26,6 @@ from regauge.prompts._types import (
     placeholder_lines,
     template_warnings,
 )
-from regauge.regular_file import read_regular
 from regauge.strict_json import refuse_constant, unique
 from regauge.wording import did_you_mean, snake_case
 from regauge.yaml_document import NodeReader, YamlError, compose_document, line_of, scalar_tag

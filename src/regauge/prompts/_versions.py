@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, GitError, LockError, PromptError, UsageError
+from regauge.files import read_regular, write_whole
 from regauge.prompts._parse import SUFFIXES, parse_or_none, parse_prompt, prompt_name
 from regauge.prompts._repository import Repository
 from regauge.prompts._types import Semver
-from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:

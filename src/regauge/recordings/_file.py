@@ -18,11 +18,10 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import finalize
 
-from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, RecordingError, explain_os_error
+from regauge.files import BYTES_MAX, open_regular, write_whole
 from regauge.providers import Completion, approximate_tokens
 from regauge.recordings._redact import Redactor
-from regauge.regular_file import BYTES_MAX, open_regular
 from regauge.strict_json import read_json
 from regauge.wording import plural
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from regauge.atomic import try_lock, write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, RegaugeError, UsageError, explain_os_error
+from regauge.files import read_regular, try_lock, write_whole
 from regauge.refine.attempts import AGAINST, Attempt, Memory
 from regauge.refine.document import RefinementResult
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
-from regauge.regular_file import read_regular
 from regauge.strict_json import explain_format, other_format, read_json
 
 if TYPE_CHECKING:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Cause as Cause,
         DecisionDocument as DecisionDocument,
         GitState as GitState,
+        MeasuredSuite as MeasuredSuite,
         MergedShards as MergedShards,
         OutputDocument as OutputDocument,
         PromptDocument as PromptDocument,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
         run_markdown as run_markdown,
         shown_name as shown_name,
     )
-    from regauge.reports._measured import MeasuredSuite as MeasuredSuite
     from regauge.reports._runs import (
         export_run as export_run,
         find_run as find_run,

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, InvalidFileError, UsageError
+from regauge.files import open_regular
 from regauge.on_demand import require
-from regauge.regular_file import open_regular
 from regauge.reports._documents import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import explain_format, refuse_constant
 from regauge.wording import printable

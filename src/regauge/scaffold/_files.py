@@ -12,8 +12,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
+from regauge.files import read_regular
 from regauge.prompts import prompt_files, prompt_name
-from regauge.regular_file import read_regular
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.files import read_regular, write_whole
 from regauge.git import find_ignored
 from regauge.project import PythonTarget, RecordedTarget
 from regauge.prompts import (
@@ -23,7 +23,6 @@ from regauge.prompts import (
     prompt_name,
 )
 from regauge.providers import CompletionRequest, ModelId
-from regauge.regular_file import read_regular
 from regauge.targets._output import RecordedOutputs, read_outputs
 from regauge.wording import did_you_mean
 
