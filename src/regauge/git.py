@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import GitError, UsageError
-from regauge.regular_file import read_regular
+from regauge.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

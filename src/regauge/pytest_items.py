@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast
 import pytest
 
 from regauge.errors import UnmeasuredError
-from regauge.regular_file import read_regular
+from regauge.files import read_regular
 from regauge.reports import FailedCase
 from regauge.runner import PlannedCase
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.digests import canonical_json, digest_of
-from regauge.maintenance.baseline_issue import issue_text
+from regauge.maintenance.baseline_views import issue_text
 from tests.e2e.test_embeddings import Embeddings
 from tests.fakes import Endpoint as Served
 from tests.judge_source import MEMOISED, MODEL_JUDGE, MODEL_JUDGES_GATE

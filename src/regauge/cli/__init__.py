@@ -86,7 +86,12 @@ HIDDEN = {
 COMMANDS = {name: text for group in (*GROUPS.values(), HIDDEN) for name, text in group.items()}
 
 # Modules of several commands or of another name; any other has a module of its own name.
-_HOMES = {**dict.fromkeys(("bump", "diff", "log", "show"), "prompts"), "import": "import_"}
+_HOMES = {
+    **dict.fromkeys(("bump", "diff", "log", "show"), "prompts"),
+    **dict.fromkeys(("doctor", "lint"), "lint"),
+    **dict.fromkeys(("completion", "schema"), "completion"),
+    "import": "import_",
+}
 
 _EPILOG = """\
 Evals run under pytest: `pytest evals`.

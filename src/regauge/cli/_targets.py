@@ -1,31 +1,114 @@
-"""Targets in `regauge show`, `log` and `diff`: their identity now and in commits."""
+"""Targets in `regauge show`, `log` and `diff`: identity and pass rates, now and in commits."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cached_property
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, cast
 
+import click
+
 from regauge.cli._terminal import echo, echo_diff, echo_json
-from regauge.cli._trends import measured_lines, point_document, rate_text
-from regauge.errors import GitError, InvalidFileError, UsageError
+from regauge.errors import GitError, InvalidFileError, RegaugeError, UsageError
 from regauge.gate import BaseCommit, find_base, target_of_base
+from regauge.model_id import is_simulated
 from regauge.project import RecordedTarget
 from regauge.prompts import Repository
 from regauge.runner import declared_evals
 from regauge.targets import CommitFiles, WorkingFiles, load_target, settings_of_target
+from regauge.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.history import TrendPoint
+    from regauge.history import TrendLine, TrendPoint
     from regauge.project import Project
     from regauge.prompts import Commit
     from regauge.targets import Files, Target
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_BAR_WIDTH = 24
+
+
+def sparkline(rates: Sequence[float | None]) -> str:
+    """Rates from 0 to 1 as blocks; a dot for None.
+
+    >>> sparkline([0.0, 0.5, None, 1.0])
+    '▁▅·█'
+    """
+    top = len(_BLOCKS) - 1
+    return "".join("·" if rate is None else _BLOCKS[round(rate * top + 0.001)] for rate in rates)
+
+
+def interval_bar(point: TrendPoint) -> str:
+    """A bar from 0 to 100 % with the rate and its interval."""
+    last = _BAR_WIDTH - 1
+    cells = [" "] * _BAR_WIDTH
+    low, high = round(point.interval.low * last), round(point.interval.high * last)
+    if point.suite.rate is not None:
+        cells[low : high + 1] = "─" * (high - low + 1)
+        cells[round(point.suite.rate * last)] = "●"
+    return f"│{''.join(cells)}│"
+
+
+def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
+    """Trend lines of evals from the run history; empty if it cannot be read."""
+    from regauge.history import History, trend_lines
+
+    try:
+        history = History.open(project, os.environ)
+        return [line for name in names for line in trend_lines(history.suites(name))]
+    except RegaugeError as error:
+        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+        return []
+
+
+def rate_text(point: TrendPoint) -> str:
+    """A pass rate with counts."""
+    if point.suite.rate is None:
+        return "unmeasured"
+    return f"{100 * point.suite.rate:.1f} % ({point.suite.passed}/{point.suite.measured})"
+
+
+def point_document(point: TrendPoint) -> Mapping[str, object]:
+    """A point of a trend as JSON."""
+    suite = point.suite
+    return {
+        "version": suite.version,
+        "digest": suite.prompt_digest,
+        "run": suite.run,
+        "started_at": suite.started_at,
+        "commit": suite.commit,
+        "dirty": suite.dirty,
+        "runs": point.runs,
+        "cases": suite.cases,
+        "measured": suite.measured,
+        "passed": suite.passed,
+        "trials": suite.trials,
+        "pass_rate": suite.rate,
+        "low": point.interval.low if suite.measured else None,
+        "high": point.interval.high if suite.measured else None,
+        "cost_per_completion_usd": suite.cost_per_completion_usd,
+        "latency_p50_s": suite.latency_p50_s,
+        "changed": list(point.changed),
+    }
+
+
+def line_document(line: TrendLine) -> Mapping[str, object]:
+    """A trend line as JSON."""
+    return {
+        "dataset": line.dataset,
+        "model": line.model,
+        "simulated": is_simulated(line.model),
+        "runs": line.runs,
+        "points": [point_document(point) for point in line.points],
+    }
+
 
 __all__ = ["TargetCommands", "find_target"]
 

@@ -179,7 +179,7 @@ def update(
     if as_json:
         echo_json(done.to_json())
     if done.worse and issue:
-        from regauge.maintenance.baseline_issue import open_baseline_issue
+        from regauge.maintenance.baseline_views import open_baseline_issue
 
         print_aside = partial(click.echo, err=True)
         issue_comment = open_baseline_issue(done.to_json()["done"], on_wait=print_aside)

@@ -1,4 +1,4 @@
-"""`regauge completion`: the script with which a shell completes commands and options."""
+"""`regauge completion` and `regauge schema`: files for shells and editors."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 import click
 from click.shell_completion import get_completion_class
 
-__all__ = ["command"]
+from regauge.schemas import SCHEMAS, schema_text
 
-_EPILOG = """\
+__all__ = ["completion_command", "schema_command"]
+
+_COMPLETION_EPILOG = """\
 \b
 Examples:
   regauge completion bash >> ~/.bashrc
@@ -19,11 +21,20 @@ Examples:
 Exit codes: 0 done, 2 there is no such shell.
 """
 _VARIABLE = "_REGAUGE_COMPLETE"
+_SCHEMA_EPILOG = """\
+\b
+Examples:
+  regauge schema                                       list them
+  regauge schema prompt > prompts/prompt.schema.json   for the editor
+  regauge schema settings
+
+Exit codes: 0 done, 2 there is no such schema.
+"""
 
 
-@click.command(name="completion", epilog=_EPILOG)
+@click.command(name="completion", epilog=_COMPLETION_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def command(shell: str) -> None:
+def completion_command(shell: str) -> None:
     """Print the shell completion script."""
     shell_class = get_completion_class(shell)
     assert shell_class is not None, "click completes for each of the choices"
@@ -31,3 +42,14 @@ def command(shell: str) -> None:
     completion = shell_class(root, {}, "regauge", _VARIABLE)
     # click's `source` runs bash for its version; an old version completes too, in its own order.
     sys.stdout.write(completion.source_template % completion.source_vars())
+
+
+@click.command(name="schema", epilog=_SCHEMA_EPILOG)
+@click.argument("name", required=False, type=click.Choice([*SCHEMAS]))
+def schema_command(name: str | None) -> None:
+    """Print the JSON Schema of prompt files, golden datasets or [tool.regauge]."""
+    if name is not None:
+        click.echo(schema_text(name), nl=False)
+    else:
+        for schema_name, about in SCHEMAS.items():
+            click.echo(f"{schema_name:10} {about}")

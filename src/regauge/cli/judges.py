@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._options import (
     STDOUT,
@@ -37,6 +36,7 @@ from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.datasets import GoldenCase, find_dataset, load_dataset
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
+from regauge.files import write_whole
 from regauge.judges import (
     UnboundJudge,
     describe,

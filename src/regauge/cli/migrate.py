@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from regauge.atomic import write_whole
 from regauge.cli._options import (
     apply_option,
     budget_options,
@@ -25,6 +24,7 @@ from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.cli.gate import run_gate
 from regauge.cli.refine import refine_for_model
 from regauge.errors import UsageError
+from regauge.files import write_whole
 from regauge.git import commit_files
 from regauge.maintenance.collection import option_words, with_evals
 from regauge.markdown import escape_markdown

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from regauge.atomic import write_whole
 from regauge.cli import Group
 from regauge.cli._options import (
     dataset_option,
@@ -26,6 +25,7 @@ from regauge.cli._options import (
 from regauge.cli._terminal import echo, short_path
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import DatasetError, UsageError
+from regauge.files import write_whole
 from regauge.maintenance.spans import candidate_cases, read_spans, write_candidates
 from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt

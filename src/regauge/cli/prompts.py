@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.atomic import write_whole
 from regauge.cli._options import (
     dry_run_option,
     find_prompt_file,
@@ -22,9 +21,8 @@ from regauge.cli._options import (
     model_option,
     parse_inputs,
 )
-from regauge.cli._targets import find_target
-from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_path
-from regauge.cli._trends import (
+from regauge.cli._targets import (
+    find_target,
     interval_bar,
     line_document,
     measured_lines,
@@ -32,7 +30,9 @@ from regauge.cli._trends import (
     rate_text,
     sparkline,
 )
+from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_path
 from regauge.errors import PromptError, UsageError
+from regauge.files import write_whole
 from regauge.history import History, trend_lines
 from regauge.project import Project
 from regauge.prompts import (

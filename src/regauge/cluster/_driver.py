@@ -24,7 +24,7 @@ from regauge.cluster._worker import make_call
 from regauge.errors import ProviderError, UsageError
 from regauge.on_demand import require
 from regauge.providers import AdaptiveLimit, AttemptError, Window
-from regauge.providers._retry import Ledger, call_with_retries
+from regauge.providers._failure import Ledger, call_with_retries
 from regauge.targets import document_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from regauge.datasets._script import (
 )
 from regauge.digests import JSON, digest_of
 from regauge.errors import Diagnostic
-from regauge.regular_file import read_regular
+from regauge.files import read_regular
 from regauge.strict_json import list_of
 from regauge.wording import closest, did_you_mean
 

@@ -11,7 +11,7 @@ import yaml
 
 from regauge.datasets._case import Record, Source, decode_line, decode_lines
 from regauge.datasets._script import ToolResult, ToolResults, error_content, result_content
-from regauge.regular_file import BYTES_MAX, open_regular
+from regauge.files import BYTES_MAX, open_regular
 from regauge.strict_json import (
     DuplicateKeyError,
     InvalidNumberError,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from regauge.datasets._case import Record, Source, decode_lines, is_known
 from regauge.datasets._formats import parse_json
+from regauge.files import open_regular
 from regauge.on_demand import find_missing, install_command
-from regauge.regular_file import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

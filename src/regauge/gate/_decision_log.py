@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, GitError, InvalidFileError, MachineError
+from regauge.files import read_regular
 from regauge.gate._record import case_to_json, policy_to_json
 from regauge.git import run_git
 from regauge.recordings import utc_now
-from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError, find_errors
 from regauge.evidence import Count
+from regauge.files import read_regular, write_whole
 from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST
 from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
-from regauge.regular_file import read_regular
 from regauge.strict_json import DuplicateKeyError, explain_format, read_json, unique
 
 if TYPE_CHECKING:
@@ -703,7 +702,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         newer = schema_version > SCHEMA_VERSION
         fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(place)
         message = f"schema version {schema_version}; this regauge reads version {SCHEMA_VERSION}"
-        raise BaselineError([Diagnostic(path=place, line=None, message=message, fix=fix)])
+        raise BaselineError.at(place, message, fix)
     try:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
@@ -786,7 +785,7 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
 
 
 def _broken_error(path: Path, line: int | None, message: str) -> BaselineError:
-    return BaselineError([Diagnostic(path=path, line=line, message=message, fix=_rebuild(path))])
+    return BaselineError.at(path, message, fix=_rebuild(path), line=line)
 
 
 def _shown_key(item: ErrorDetails) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import yaml
 
 from regauge.errors import Diagnostic, InvalidFileError
+from regauge.files import read_regular
 from regauge.importers._description import SourcePlace
-from regauge.regular_file import read_regular
 from regauge.strict_json import is_list, is_mapping, refuse_constant
 from regauge.yaml_document import (
     StrictReader,

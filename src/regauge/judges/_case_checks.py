@@ -34,13 +34,12 @@ from regauge.judges._types import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext, Verdict
     from regauge.judges.model._rubric import RubricJudge
     from regauge.judges.rules._similarity import SemanticJudge
-    from regauge.project import Project
+    from regauge.project import Criterion, Project
     from regauge.providers import Completion
 
 

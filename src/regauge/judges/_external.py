@@ -29,11 +29,10 @@ from regauge.strict_json import read_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext, Verdict
-    from regauge.project import Project
+    from regauge.project import Criterion, Project
     from regauge.providers import Completion, Provider
 
 

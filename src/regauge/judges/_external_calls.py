@@ -19,9 +19,8 @@ from weakref import WeakKeyDictionary
 
 from regauge.errors import ProviderError
 from regauge.providers import Completion, CompletionRequest, Usage
-from regauge.providers._failure import AttemptError, retry_after_s
+from regauge.providers._failure import AttemptError, Ledger, call_with_retries, retry_after_s
 from regauge.providers._rate import quotas_in
-from regauge.providers._retry import Ledger, call_with_retries
 from regauge.stop_signals import end_group, end_tree
 
 if TYPE_CHECKING:

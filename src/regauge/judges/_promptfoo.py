@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
+from regauge.files import read_regular
 from regauge.judges._function import sources_of
 from regauge.judges._output import JsonProblem, JudgedOutput, MissingValue
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import Verdict, failed, is_number, passed, quote
 from regauge.project import Project
-from regauge.regular_file import read_regular
 from regauge.strict_json import mapping_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from regauge.strict_json import as_list, is_sequence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
+    from regauge.project import Criterion
     from regauge.providers import Completion
 
 

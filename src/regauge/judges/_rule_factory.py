@@ -50,10 +50,10 @@ from regauge.strict_json import walk
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.digests import JSON
     from regauge.judges._rule import Check, Compose
     from regauge.judges._types import Verdict
+    from regauge.project import Criterion
 
 
 def form_of(signature: inspect.Signature) -> str:

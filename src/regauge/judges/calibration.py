@@ -30,10 +30,10 @@ from regauge.errors import (
     UnmeasuredError,
     UsageError,
 )
+from regauge.files import read_regular
 from regauge.judges._types import is_number
 from regauge.project import CALIBRATION_SUFFIX
 from regauge.providers import Completion, Usage
-from regauge.regular_file import read_regular
 from regauge.strict_json import explain_format
 from regauge.wording import did_you_mean, plural
 
@@ -532,13 +532,9 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     except ValidationError as error:
         problem = explain_format(error.errors()[0])
     judge = path.name.removesuffix(CALIBRATION_SUFFIX)
-    diagnostic = Diagnostic(
-        path=path,
-        line=None,
-        message=problem,
-        fix=f"write it again: regauge judges calibrate {judge}",
+    raise InvalidFileError.at(
+        path, problem, fix=f"write it again: regauge judges calibrate {judge}"
     )
-    raise InvalidFileError([diagnostic])
 
 
 def parse_calibrations(data: bytes) -> CalibrationFile | None:
@@ -555,7 +551,7 @@ def write_calibrations(path: Path, file: CalibrationFile) -> bool:
     Returns:
         Whether the file was written.
     """
-    from regauge.atomic import write_whole
+    from regauge.files import write_whole
 
     content = file.to_text().encode()
     if path.exists() and path.read_bytes() == content:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from regauge.atomic import write_whole
 from regauge.errors import UsageError
+from regauge.files import write_whole
 from regauge.recordings import RecordingKey
 from regauge.wording import printable
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import UsageError
+from regauge.files import write_whole
 from regauge.judges.rules._safety import PersonalKind, personal_data
 from regauge.recordings import redactor_for
 

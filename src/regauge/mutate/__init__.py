@@ -19,8 +19,10 @@ To build on it:
 from __future__ import annotations
 
 from regauge.mutate._classify import ClassificationPolicy as ClassificationPolicy
-from regauge.mutate._model import ModelCaseProposer as ModelCaseProposer
-from regauge.mutate._model_mutants import model_changes as model_changes
+from regauge.mutate._model import (
+    ModelCaseProposer as ModelCaseProposer,
+    model_changes as model_changes,
+)
 from regauge.mutate._operators import (
     MODEL as MODEL,
     OPERATORS as OPERATORS,

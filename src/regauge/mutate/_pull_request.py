@@ -11,14 +11,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.gate import REVISION_FIRST, Bill, bill_trials, collect_compared_cases
-from regauge.mutate._guard_causes import (
+from regauge.mutate._guards import (
+    GuardTrials,
     TextEdits,
+    TrialClasses,
     is_reduced,
     load_base_classes,
     loss_causes,
     pair_edits,
+    with_base_records,
 )
-from regauge.mutate._guard_trials import GuardTrials, TrialClasses, with_base_records
 from regauge.mutate._operators import choose_operators, mutants_of
 from regauge.mutate._report import judge_digests
 from regauge.mutate._run import estimate_calls

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, InvalidFileError, UsageError, find_errors
+from regauge.files import read_regular, write_whole
 from regauge.gate.baselines import blocking_judges
 from regauge.mutate._operators import MODEL
 from regauge.mutate._types import MutantClass  # noqa: TC001 - pydantic reads it
-from regauge.regular_file import read_regular
 from regauge.stats import wilson
 from regauge.strict_json import explain_format, read_json
 

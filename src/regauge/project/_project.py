@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
+from regauge.files import read_regular
 from regauge.project._settings import ANY_NAME, TARGET_KINDS, Settings, tables_of
-from regauge.regular_file import read_regular
 from regauge.wording import closest, cut, did_you_mean
 
 if TYPE_CHECKING:
@@ -335,10 +335,7 @@ class Project:
             fix = "correct the syntax; pytest and other tools read this file too"
             if read_regular(self.pyproject).startswith(BOM_UTF8):
                 words, fix = "it begins with a byte order mark", "save it as UTF-8 without one"
-            diagnostic = Diagnostic(
-                path=self.pyproject, line=line, message=f"not TOML: {words}", fix=fix
-            )
-            raise ConfigError([diagnostic]) from error
+            raise ConfigError.at(self.pyproject, f"not TOML: {words}", fix, line=line) from error
         self._refuse_misspelt_table(table, text)
         for name in ("tool", "regauge"):
             content: object = table.get(name, {})
@@ -347,8 +344,7 @@ class Project:
                 line = text.count("\n", 0, match.start()) + 1 if match is not None else None
                 fix = "write settings below a line [tool.regauge]"
                 message = f"{name!r} must be a table, not {content!r}"[:200]
-                diagnostic = Diagnostic(path=self.pyproject, line=line, message=message, fix=fix)
-                raise ConfigError([diagnostic])
+                raise ConfigError.at(self.pyproject, message, fix, line=line)
             table = cast("dict[str, Any]", content)
         try:
             return Settings.model_validate(table)

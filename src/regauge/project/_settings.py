@@ -30,13 +30,16 @@ from pydantic import (
     model_validator,
 )
 
-from regauge.criteria import CRITERIA, Criterion
 from regauge.errors import UsageError
 from regauge.model_id import parse_model_id
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Criterion = Literal["correctness", "completeness", "format", "relevance"]
+"""Aspects of an output; each judge counts under one."""
+CRITERIA: Final[tuple[Criterion, ...]] = get_args(Criterion)
 
 _STORE = re.compile(r"(postgres|postgresql|postgresql\+psycopg)://|sqlite:///.")
 # A password may hold unescaped characters, so all text up to the last @ counts.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, get_args
 import yaml
 
 from regauge.errors import Diagnostic, PromptError
+from regauge.files import read_regular
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._tools import read_message_extras, read_rubric, read_tool_choice, read_tools
@@ -25,7 +26,6 @@ from regauge.prompts._types import (
     placeholder_lines,
     template_warnings,
 )
-from regauge.regular_file import read_regular
 from regauge.strict_json import refuse_constant, unique
 from regauge.wording import did_you_mean, snake_case
 from regauge.yaml_document import NodeReader, YamlError, compose_document, line_of, scalar_tag
@@ -72,15 +72,14 @@ class Reader(NodeReader):
         try:
             root = compose_document(text)
         except YamlError as error:
-            diagnostic = Diagnostic(path=path, line=error.line, message=str(error), fix=error.fix)
-            raise PromptError([diagnostic]) from error
+            raise PromptError.at(path, str(error), fix=error.fix, line=error.line) from error
         if not isinstance(root, yaml.MappingNode):
             line, problem = 1, "the file is empty"
             fix = "write at least `messages:` with one message"
             if root is not None:
                 line, problem = line_of(root), "a prompt file is a mapping of keys"
                 fix = "start with keys such as `model:` and `messages:`"
-            raise PromptError([Diagnostic(path=path, line=line, message=problem, fix=fix)])
+            raise PromptError.at(path, problem, fix, line=line)
         self.source = text
         self.root = root
         self.path = path

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from regauge.errors import GitError
+from regauge.files import LFS_POINTER
 from regauge.git import git, top_level, work_tree
-from regauge.regular_file import LFS_POINTER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, GitError, LockError, PromptError, UsageError
+from regauge.files import read_regular, write_whole
 from regauge.prompts._parse import SUFFIXES, parse_or_none, parse_prompt, prompt_name
 from regauge.prompts._repository import Repository
 from regauge.prompts._types import Semver
-from regauge.regular_file import read_regular
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class PromptLock:
         if prompt.version is None:
             message = "a prompt without a version cannot be released"
             fix = f"regauge bump {prompt.name} major"
-            raise LockError([Diagnostic(path=prompt.path, line=1, message=message, fix=fix)])
+            raise LockError.at(prompt.path, message, fix, line=1)
         entry = LockEntry(
             name=prompt.name,
             version=prompt.version,
@@ -309,7 +308,7 @@ def find_prompt(
         places = ", ".join(str(path) for path in matching)
         message = f"several prompts are named {text!r}: {places}"
         fix = "rename all but one: names of prompts are unique"
-        raise PromptError([Diagnostic(path=prompts_dir, line=None, message=message, fix=fix)])
+        raise PromptError.at(prompts_dir, message, fix)
     names = list(names_by_path.values())
     fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
@@ -319,7 +318,7 @@ def find_prompt(
     if text in Project.find(root).settings.targets:
         fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"
-    raise PromptError([Diagnostic(path=prompts_dir, line=None, message=message, fix=fix)])
+    raise PromptError.at(prompts_dir, message, fix)
 
 
 def load_prompt(
@@ -364,11 +363,10 @@ def read_prompt_text(path: Path) -> str:
     if size > _BYTES_MAX:
         message = f"{size / _BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)"
         fix = "keep long inputs in fixtures and give them as inputs"
-        raise PromptError([Diagnostic(path=path, line=None, message=message, fix=fix)])
+        raise PromptError.at(path, message, fix)
     text = _read_text(path, PromptError)
     if text is None:
-        message = "there is no such prompt file"
-        raise PromptError([Diagnostic(path=path, line=None, message=message)])
+        raise PromptError.at(path, "there is no such prompt file")
     return text
 
 
@@ -386,7 +384,7 @@ def _read_text(path: Path, error_class: type[InvalidFileError]) -> str | None:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
         fix = "save the file as UTF-8"
-        raise error_class([Diagnostic(path=path, line=line, message=message, fix=fix)]) from error
+        raise error_class.at(path, message, fix, line=line) from error
 
 
 def _candidate(path: Path, directory: Path) -> Path:
@@ -405,7 +403,7 @@ def _by_path(path: Path, root: Path | None) -> Path:
         if candidate.is_file() or (candidate.is_dir() and candidate.name.endswith(SUFFIXES)):
             return candidate
     message = "this is a directory" if path.is_dir() else "there is no such prompt file"
-    raise PromptError([Diagnostic(path=path, line=None, message=message)])
+    raise PromptError.at(path, message)
 
 
 _VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)""", re.MULTILINE)

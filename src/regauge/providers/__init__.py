@@ -1,8 +1,8 @@
 """Providers of models: requests, completions, retries and rate limits.
 
 `_types.py` defines the values and the protocol of every provider. `remote.py` is the loop around
-each attempt: `_failure.py` explains a failure, and `_retry.py` decides on retries. `_rate.py`
-learns the limits of a server and delays requests. `_http.py` makes an attempt over HTTP.
+each attempt: `_failure.py` explains a failure and decides on retries. `_rate.py` learns the limits
+of a server and delays requests. `_http.py` makes an attempt over HTTP.
 `_chat.py`, `_responses.py` and `_messages.py` write the requests of an API and read its responses.
 `registry.py` finds the providers of other packages.
 """

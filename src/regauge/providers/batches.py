@@ -17,9 +17,8 @@ from regauge.errors import ProviderError
 from regauge.providers._client import connection_error
 from regauge.providers._cost import batch_cost_of, cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, read_error_response
+from regauge.providers._failure import AttemptError, Ledger, call_with_retries, read_error_response
 from regauge.providers._http import HttpApi
-from regauge.providers._retry import Ledger, call_with_retries
 from regauge.providers._types import CompletionRequest, Usage
 from regauge.providers._wire import count_of
 from regauge.providers.remote import drop_unsupported

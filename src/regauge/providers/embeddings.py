@@ -6,9 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError
+from regauge.providers._failure import AttemptError, Ledger, call_with_retries
 from regauge.providers._http import HttpApi
-from regauge.providers._retry import Ledger, call_with_retries
 from regauge.providers._types import CompletionRequest
 
 if TYPE_CHECKING:

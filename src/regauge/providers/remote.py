@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 from regauge.errors import ProviderError
 from regauge.providers._cost import cost_of, price_of
 from regauge.providers._endpoint import Endpoint
-from regauge.providers._failure import AttemptError, timeout_error
+from regauge.providers._failure import AttemptError, Ledger, call_with_retries, timeout_error
 from regauge.providers._http import HttpApi
 from regauge.providers._rate import AdaptiveLimit, window_for
-from regauge.providers._retry import Ledger, call_with_retries
 from regauge.providers._types import Completion, Usage
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import finalize
 
-from regauge.atomic import write_whole
 from regauge.errors import Diagnostic, RecordingError, explain_os_error
+from regauge.files import BYTES_MAX, open_regular, write_whole
 from regauge.providers import Completion, approximate_tokens
 from regauge.recordings._redact import Redactor
-from regauge.regular_file import BYTES_MAX, open_regular
 from regauge.strict_json import read_json
 from regauge.wording import plural
 
@@ -125,10 +124,7 @@ def _explain_unwritable(path: Path, *, safe: str) -> Generator[None]:
         problem, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
         fix = f"{fix}; {safe}" if safe else fix
-        diagnostic = Diagnostic(
-            path=path, line=None, message=f"cannot be written: {problem}", fix=fix
-        )
-        raise RecordingError([diagnostic]) from error
+        raise RecordingError.at(path, f"cannot be written: {problem}", fix) from error
 
 
 _MIB: Final = 1024 * 1024

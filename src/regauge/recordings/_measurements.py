@@ -10,9 +10,9 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
-from regauge.atomic import write_whole
 from regauge.digests import canonical_json, digest_of
 from regauge.errors import Diagnostic, RecordingError
+from regauge.files import write_whole
 from regauge.recordings._file import RecordingKey, encode_json, lock_file, read_lines
 from regauge.strict_json import read_json
 

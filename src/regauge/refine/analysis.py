@@ -13,8 +13,8 @@ from regauge.gate import NO_TRIALS, Count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from regauge.criteria import Criterion
     from regauge.digests import JSON
+    from regauge.project import Criterion
     from regauge.refine._policy import AcceptancePolicy
 
 

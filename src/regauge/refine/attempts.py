@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
+from regauge.files import read_regular, write_whole
 from regauge.refine.edits import are_near_duplicates, changed_places, changed_statements, kind_of
-from regauge.regular_file import read_regular
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from importlib.resources import files
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.atomic import write_whole
-from regauge.criteria import CRITERIA
 from regauge.errors import GitError, UsageError
+from regauge.files import write_whole
 from regauge.gate import NO_TRIALS
 from regauge.git import commit_files, find_changed_files
 from regauge.markdown import escape_markdown, fence_lines
+from regauge.project import CRITERIA
 from regauge.prompts import Repository, bump, lock_of, parse_prompt
 from regauge.refine.analysis import (
     format_share,

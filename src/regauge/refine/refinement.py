@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
 from regauge.errors import PromptError, ProviderError, UsageError
+from regauge.files import read_regular, write_whole
 from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
@@ -64,7 +64,6 @@ from regauge.refine.subject import (
     subject_of,
 )
 from regauge.refine.trials import EvalWorkbench
-from regauge.regular_file import read_regular
 from regauge.runner import PlannedCase, PlannedTrial
 from regauge.statements import delete, parse
 from regauge.stop_signals import ignore_signals, run_stoppable

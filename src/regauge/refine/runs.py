@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from regauge.atomic import try_lock, write_whole
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, RegaugeError, UsageError, explain_os_error
+from regauge.files import read_regular, try_lock, write_whole
 from regauge.refine.attempts import AGAINST, Attempt, Memory
 from regauge.refine.document import EditResult, RefinementResult
 from regauge.refine.loop._loop import advance
 from regauge.refine.loop._state import Interrupted, Observation
-from regauge.regular_file import read_regular
 from regauge.strict_json import explain_format, other_format, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -447,19 +446,12 @@ def load_memory(project: Project, prompt: str, key: str) -> Memory:
     try:
         document: Any = read_json(read_regular(path))
         entries: list[Any] = document["tried"] if document["key"] == key else []
+        return Memory(tuple(Attempt.from_json(entry) for entry in entries))
     except FileNotFoundError:
         return Memory()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path}: {other_format(error)}", fix=fix) from error
-    return Memory(_read_attempts(entries, path, fix=fix))
-
-
-def _read_attempts(entries: Iterable[Any], path: Path, *, fix: str) -> tuple[Attempt, ...]:
-    try:
-        return tuple(Attempt.from_json(entry) for entry in entries)
     except ValidationError as error:
         raise UsageError(f"{path}: {explain_format(error.errors()[0])}", fix=fix) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path}: {other_format(error)}", fix=fix) from error
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.reports._console import (
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from regauge.reports._documents import (
         SCHEMA_VERSION as SCHEMA_VERSION,
         CaseDocument as CaseDocument,
-        Cause as Cause,
         DecisionDocument as DecisionDocument,
-        GitState as GitState,
+        MeasuredSuite as MeasuredSuite,
         MergedShards as MergedShards,
         OutputDocument as OutputDocument,
         PromptDocument as PromptDocument,
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
         Suggestion as Suggestion,
         SuiteSummary as SuiteSummary,
         TrialRow as TrialRow,
-        VerdictRow as VerdictRow,
     )
     from regauge.reports._gate_console import (
         decision_lines as decision_lines,
@@ -75,7 +73,6 @@ if TYPE_CHECKING:
         run_markdown as run_markdown,
         shown_name as shown_name,
     )
-    from regauge.reports._measured import MeasuredSuite as MeasuredSuite
     from regauge.reports._runs import (
         export_run as export_run,
         find_run as find_run,
@@ -98,7 +95,4 @@ if TYPE_CHECKING:
         rows_of as rows_of,
     )
 else:
-    __getattr__ = lazy_getattr(__name__)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+    __getattr__, __dir__ = lazy_names(__name__)

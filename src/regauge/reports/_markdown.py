@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from regauge.criteria import CRITERIA
 from regauge.markdown import (
     escape_markdown,
     fence_lines,
@@ -13,6 +12,7 @@ from regauge.markdown import (
     longest_fence,
     table_lines,
 )
+from regauge.project import CRITERIA
 from regauge.providers import sum_if_known, transcript
 from regauge.reports._console import (
     COMPARED,

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from regauge.atomic import write_whole
 from regauge.errors import (
     GitError,
     JudgeError,
@@ -25,6 +24,7 @@ from regauge.errors import (
     RegaugeError,
     UsageError,
 )
+from regauge.files import write_whole
 from regauge.git import run_git, work_tree
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts

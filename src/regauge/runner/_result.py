@@ -17,10 +17,10 @@ from regauge.wording import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges import Verdict
+    from regauge.project import Criterion
     from regauge.prompts import Prompt
     from regauge.providers import Completion
     from regauge.runner._suite import Eval

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regauge.atomic import write_whole
 from regauge.datasets import Dataset, find_dataset, load_dataset
 from regauge.errors import DatasetError, GitError, UsageError, split_location
+from regauge.files import write_whole
 from regauge.prompts import Repository, find_prompt, load_prompt
 from regauge.recordings import map_texts, redactor_for
 from regauge.reports import find_run, read_record, read_rows

@@ -12,8 +12,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from regauge.errors import ConfigError, Diagnostic, UsageError
+from regauge.files import read_regular
 from regauge.prompts import prompt_files, prompt_name
-from regauge.regular_file import read_regular
 from regauge.schemas import schema_text
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def merge_pyproject(root: Path) -> PlannedFile:
     except OSError as error:
         raise ConfigError([Diagnostic.unreadable(path, error)]) from error
     except ValueError as error:
-        diagnostic = Diagnostic(path=path, message=f"not TOML: {error}", fix=_FIX)
-        raise ConfigError([diagnostic]) from error
+        raise ConfigError.at(path, f"not TOML: {error}", fix=_FIX) from error
     missing = [_PYTEST] if "pytest" not in tool and not _elsewhere(root) else []
     advice = () if missing else _advice(root)
     if "regauge" not in tool:

@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 import yaml
 
 from regauge.errors import GitError, UsageError
+from regauge.files import read_regular
 from regauge.git import run_git, work_tree
-from regauge.regular_file import read_regular
 from regauge.scaffold._files import NewFile, template
 from regauge.strict_json import list_of, mapping_of
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.atomic import write_whole
+from regauge.files import write_whole
 from regauge.model_id import is_simulated, parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files

@@ -10,8 +10,7 @@ from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
 from regauge.prompts import CANDIDATES_ENV
 from regauge.providers import AdaptiveLimit, window_for
-from regauge.providers._failure import AttemptError
-from regauge.providers._retry import Ledger, call_with_retries
+from regauge.providers._failure import AttemptError, Ledger, call_with_retries
 from regauge.targets._external import CommandCaller, HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller

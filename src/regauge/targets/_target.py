@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from regauge.atomic import write_whole
 from regauge.digests import digest_of
-from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.errors import PromptError, UsageError
+from regauge.files import read_regular, write_whole
 from regauge.git import find_ignored
 from regauge.project import PythonTarget, RecordedTarget
 from regauge.prompts import (
@@ -23,7 +23,6 @@ from regauge.prompts import (
     prompt_name,
 )
 from regauge.providers import CompletionRequest, ModelId
-from regauge.regular_file import read_regular
 from regauge.targets._output import RecordedOutputs, read_outputs
 from regauge.wording import did_you_mean
 
@@ -426,4 +425,4 @@ def _prompt(name: str, files: Files, root: Path) -> Prompt:
         if data is not None:
             return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
     fix = "correct `prompts` of the target in pyproject.toml"
-    raise PromptError([Diagnostic(path=root / paths[0], message="no such file", fix=fix)])
+    raise PromptError.at(root / paths[0], "no such file", fix)

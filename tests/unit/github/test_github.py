@@ -14,7 +14,7 @@ import pytest
 from regauge.errors import GitHubError, UsageError
 from regauge.github import GitHub, GitHubAccess, Mark, PullRequestEvent
 from regauge.github._api import Purpose
-from regauge.maintenance.baseline_issue import open_baseline_issue
+from regauge.maintenance.baseline_views import open_baseline_issue
 from tests.github_server import ACTIONS, Fault, GitHubServer
 
 GATE = Mark(name="gate", made_at="2026-01-31T10:00:00+00:00")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.criteria import CRITERIA
 from regauge.errors import UsageError
 from regauge.judges import (
     as_judge,
@@ -19,6 +18,7 @@ from regauge.judges import (
     verified_claims,
 )
 from regauge.judges._types import criterion_of
+from regauge.project import CRITERIA
 from tests.unit.judges.asked import GRADED, context
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regauge.maintenance.baseline_issue import issue_text
+from regauge.maintenance.baseline_views import issue_text
 
 HEAD = "Fresh trials of the default branch fail where earlier ones passed."
 MORE_PASSED = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regauge.errors import InvalidFileError
-from regauge.maintenance.shard_recordings import merge_recordings, read_recordings
+from regauge.maintenance.shards import merge_recordings, read_recordings
 from regauge.recordings import Recording, Redactor
 from tests.unit.recordings.conftest import recording
 

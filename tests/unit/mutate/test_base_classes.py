@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from regauge.errors import UsageError
-from regauge.mutate._guard_causes import is_reduced, load_base_classes
-from regauge.mutate._guard_trials import GuardTrials, TrialClasses
+from regauge.mutate._guards import GuardTrials, TrialClasses, is_reduced, load_base_classes
 from regauge.project import Project
 from tests.unit.mutate.test_report import report, row
 

@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 
 from regauge.datasets import GoldenCase
 from regauge.judges.model._response import ResponseError
-from regauge.mutate._model import drafts_in
-from regauge.mutate._model_mutants import changes_in
+from regauge.mutate._model import changes_in, drafts_in
 from regauge.prompts import Prompt, parse_prompt
 
 TEXT = "Name the disk.\n- Be brief.\n- Be brief too.\n\nUse JSON."

@@ -18,8 +18,13 @@ from regauge.providers import (
     price_of,
 )
 from regauge.providers._cost import ListPrice, batch_cost_of
-from regauge.providers._failure import AttemptError, read_error_response, retry_after_s
-from regauge.providers._retry import Ledger, wait_s
+from regauge.providers._failure import (
+    AttemptError,
+    Ledger,
+    read_error_response,
+    retry_after_s,
+    wait_s,
+)
 from regauge.providers.remote import Breaker
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regauge.providers._failure import AttemptError
+from regauge.providers._failure import AttemptError, Ledger
 from regauge.providers._rate import Pace, window_for
-from regauge.providers._retry import Ledger
 from tests.transcripts import DATA, held_rows
 
 PACES = DATA / "paces.jsonl"

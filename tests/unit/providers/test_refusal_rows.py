@@ -10,8 +10,7 @@ import pytest
 
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.providers._failure import refusal_error, retry_after_s
-from regauge.providers._retry import wait_s
+from regauge.providers._failure import refusal_error, retry_after_s, wait_s
 from tests.transcripts import DATA, held_rows
 
 ROWS = DATA / "refusals.jsonl"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.prompts import parse_prompt
-from regauge.reports._prompt_diff import changed_line
+from regauge.reports.decisions import changed_line
 
 SOURCE = """\
 name: greet

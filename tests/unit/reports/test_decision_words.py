@@ -12,8 +12,7 @@ from regauge.evidence import AnchorReport
 from regauge.reports._documents import AuditDocument, RuleDocument
 from regauge.reports._gate_console import headline
 from regauge.reports._next_step import lasting_fix, next_step
-from regauge.reports._prompt_diff import prompt_diff
-from regauge.reports.decisions import reasons_of, status_counts, suite_test
+from regauge.reports.decisions import prompt_diff, reasons_of, status_counts, suite_test
 from tests.transcripts import assert_as_written
 from tests.unit.gate.engine.drive import run
 from tests.unit.gate.engine.test_transcripts import SCRIPTED

@@ -41,12 +41,12 @@ from regauge.judges.model._response import read_response, text_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext, Outcome
     from regauge.judges.model._ask import Reducer
     from regauge.judges.model._response import Response
+    from regauge.project import Criterion
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion
 

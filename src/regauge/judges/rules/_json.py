@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
+from regauge.files import read_regular
 from regauge.judges._output import (
     MISSING,
     Expected,
@@ -42,7 +43,6 @@ from regauge.judges._types import (
 )
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._text import normaliser, verdict_on_parts
-from regauge.regular_file import read_regular
 from regauge.strict_json import is_sequence, read_json
 from regauge.wording import plural
 

@@ -32,10 +32,10 @@ from regauge.providers import parse_model_id
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from regauge.criteria import Criterion
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._rule import Rule
+    from regauge.project import Criterion
     from regauge.providers import Completion
 
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase, Shard
     from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
-    from regauge.reports._measured import MeasuredSuite
+    from regauge.reports._documents import MeasuredSuite, RunRecord, Suggestion, SuiteSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import pytest
 
 from regauge.digests import digest_of
 from regauge.errors import GitError, UsageError
+from regauge.files import read_regular
 from regauge.gate import find_base
 from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._coverage import coverage_of
@@ -28,7 +29,6 @@ from regauge.gate.baselines import (
 )
 from regauge.judges import JudgeStatus, contains, contains_all, max_words
 from regauge.project import Project
-from regauge.regular_file import read_regular
 from regauge.runner import EvalSession, RunOptions, golden, spec_of
 
 if TYPE_CHECKING:

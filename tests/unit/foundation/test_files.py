@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.atomic import write_whole
-from regauge.regular_file import read_regular
+from regauge.files import read_regular, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
