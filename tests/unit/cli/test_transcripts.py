@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.errors import RegaugeError
-from tests.stored_project import PROJECT, make_project
+from tests.stored_project import PROJECT, make_project, run_git
 from tests.transcripts import assert_as_written, page_lines
 
 if TYPE_CHECKING:
@@ -68,11 +69,15 @@ def plain(text: str, root: Path) -> str:
     """A text without what differs from day to day: its directory, dates of today, and times."""
     text = text.replace(str(root), "/shop").replace(str(root.parent), "")
     text = text.replace(f"{datetime.now().astimezone():%Y-%m-%d}", "TODAY")
+    text = re.sub(r"TODAYT\d\d:\d\d:\d\dZ", "TIME", text)
     return re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(\+00:00|Z)", "TIME", text)
 
 
 def told(words: str, root: Path) -> str:
     """What a command prints, how it ends, and which lines of files it changes."""
+    if words.startswith("git "):
+        run_git(root, *shlex.split(words)[1:])
+        return f"$ {words}\n"
     if words.startswith("drop "):  # a process collects the evals of one project only
         shutil.rmtree(root / words.removeprefix("drop "))
         return f"$ {words}\n"
@@ -87,16 +92,7 @@ def told(words: str, root: Path) -> str:
         (root / path).write_text(re.sub(old, new, text, count=1), "utf-8")
         return f"$ {words}\n"
     before = contents(root)
-    result = CliRunner().invoke(group, shlex.split(words), prog_name="regauge")
-    error = result.exception
-    if isinstance(error, RegaugeError):
-        end = f"{type(error).__name__} {error.exit_code}: {error}"
-    else:
-        assert error is None or isinstance(error, SystemExit), error
-        end = f"exit {result.exit_code}"
-    lines = [f"$ regauge {words}", *result.stdout.splitlines()]
-    lines += [f"stderr: {line}" for line in result.stderr.splitlines()]
-    lines.append(end)
+    lines = printed(words)
     after = contents(root)
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
@@ -107,6 +103,20 @@ def told(words: str, root: Path) -> str:
             lines += [f"- {line}" for line in old if line not in new]
             lines += [f"+ {line}" for line in new if line not in old][:LINES_MAX]
     return plain("\n".join([*lines, ""]), root)
+
+
+def printed(words: str) -> list[str]:
+    """What a command prints, and how it ends."""
+    result = CliRunner().invoke(group, shlex.split(words), prog_name="regauge")
+    error = result.exception
+    if isinstance(error, RegaugeError):
+        end = f"{type(error).__name__} {error.exit_code}: {error}"
+    else:
+        assert error is None or isinstance(error, SystemExit), error
+        end = f"exit {result.exit_code}"
+    lines = [f"$ regauge {words}", *result.stdout.splitlines()]
+    lines += [f"stderr: {line}" for line in result.stderr.splitlines()]
+    return [*lines, end]
 
 
 RUNS = ("20261122-013852", "20261122-013923", "20261122-014022", "20261122-014141")
@@ -175,4 +185,63 @@ COMMANDS = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_print_and_write_what_was_written_down(name: str, project: Path):
     texts = [told(words, project) for words in COMMANDS[name]]
+    assert_as_written("\n".join(texts), f"commands/{name}")
+
+
+PROMPT, CASES, EVAL = (
+    "prompts/alert-severity.prompt.yml", "fixtures/golden/alert-severity.jsonl", "evals/test_alert_severity.py"
+)  # fmt: skip
+COMMITTED = "git reset -q --hard"
+SHORTER = (
+    f"edit {PROMPT} 'at most 30 words' 'at most 20 words'",
+    "bump alert-severity patch -m Shorter",
+)
+REMOVED = f"edit {CASES} '.*KubeQuotaFullyUsed.*\n' ''"
+EASIER = f'edit {CASES} \'"severity": "critical"\' \'"severity": "warning"\''
+ENTRIES = (
+    r"text: Shorter\n    removed: [{case: KubeQuotaFullyUsed, reason: Gone.}]"
+    r"\n    accepted: [{case: AlertmanagerClusterDown, reason: Late.}, {case: KubeNodeEviction, reason: Late.}]"
+)
+WITH_EVALS = {
+    "checks": ("lint", "lint --json", COMMITTED, "lint --base HEAD~3",
+               "edit prompts/prompts.lock '.*1.1.0.*\n' ''", "lint", "gate HEAD", COMMITTED,
+               f"edit {PROMPT} 'version: 1.1.0' 'version: 1.0.5'", "lint --base HEAD", "gate HEAD", COMMITTED,
+               f"edit {PROMPT} 'maxTokens: 300' 'maxTokens: 200'", "lint", "gate HEAD -n", "gate HEAD", COMMITTED,
+               "edit fixtures/baselines/alert-severity.json '\"trials\"' '\"tries\"'", "lint", "gate HEAD"),
+    "gate cases": (COMMITTED, "gate HEAD", "gate HEAD~1", REMOVED, EASIER, "gate HEAD -n", "gate HEAD --record none", *SHORTER,
+                   "gate HEAD", f"edit {PROMPT} 'text: Shorter' '{ENTRIES}'", "gate HEAD -n",
+                   "gate HEAD --accept-judge-change 'They are  wrong.'", "gate HEAD --json --accept-judge-change 'They are wrong.'"),
+    "gate bar": (COMMITTED, "edit pyproject.toml 'baseline_trials = 5' 'baseline_trials = 4\nalpha_case = 0.01'", "gate HEAD",
+                 "gate HEAD --accept-judge-change 'It is  late.'", "gate HEAD --accept-judge-change ' '", COMMITTED,
+                 f"edit {EVAL} 'max_words.40' 'max_words(60'", "lint", "gate HEAD -n", "gate HEAD",
+                 f"edit {EVAL} '.*max_words.60.*\n' ''", "gate HEAD", *SHORTER, "gate HEAD --on-broken warn --on-undecided warn", "gate HEAD -n",
+                 COMMITTED, f"edit {CASES} '\"tier\": \"critical\"' '\"tier\": \"tracked\"'", *SHORTER, "gate HEAD --json"),
+    "gate moves": (COMMITTED, f"git mv {PROMPT} prompts/severity.prompt.yml", "gate HEAD", f"edit {EVAL} '\"alert-severity' '\"severity'",
+                   "gate HEAD", COMMITTED, "git rm -q -r evals", "gate HEAD", COMMITTED, f"git mv {CASES} fixtures/golden/alerts.jsonl",
+                   "gate HEAD", f"edit {EVAL} 'judges=' 'dataset=\"alerts\", judges='", "gate HEAD", *SHORTER, "gate HEAD -n", "gate nowhere",
+                   "gate", "gate HEAD --prompt nothing", "gate HEAD -n -o a.md", "gate HEAD --json -o -", "gate HEAD -o a.txt"),
+    "gate runs": ("gate HEAD -n --json", "gate HEAD~3 -o -", "gate HEAD --on-broken warn --more-trials 2", COMMITTED, *SHORTER,
+                  "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD"),
+    "record": ("record -n", "record -n --json", "record alert-severity --budget-calls 4 --concurrency 1", "record -n", "record alert-severity --json",
+               "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2"),
+    "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update", "baseline show", "baseline update",
+                  "baseline update --new-session --session-gap 0 --trials 2", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
+                  "baseline flaky alert-severity", "baseline update --recheck 2 -n", "baseline update --recheck 2", *SHORTER, "baseline update"),
+    "mutants": ("mutate alert-severity -n", "mutate alert-severity -n --json --operators all", "mutate alert-severity -n --limit 2",
+                "mutate alert-severity --limit 2", "mutate alert-severity --limit 2 --json", "mutate nothing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_EVALS)
+def test_commands_that_run_evals_print_what_was_written_down(
+    name: str, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    texts: list[str] = []
+    for words in WITH_EVALS[name]:
+        for module in [module for module in sys.modules if module.partition(".")[0] == "evals"]:
+            monkeypatch.delitem(sys.modules, module)
+        is_step = words.startswith(("git ", "edit "))
+        texts.append(
+            told(words, project) if is_step else plain("\n".join([*printed(words), ""]), project)
+        )
     assert_as_written("\n".join(texts), f"commands/{name}")
