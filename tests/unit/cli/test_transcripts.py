@@ -69,6 +69,8 @@ def plain(text: str, root: Path) -> str:
     """A text without what differs from day to day: its directory, dates of today, and times."""
     text = text.replace(str(root), "/shop").replace(str(root.parent), "")
     text = text.replace(f"{datetime.now().astimezone():%Y-%m-%d}", "TODAY")
+    text = re.sub(f"{datetime.now().astimezone():%Y%m%d}-\\d{{6}}-\\w{{4}}", "RUN", text)
+    text = re.sub(r"(?<=committed )\w{9}", "COMMIT", text)
     text = re.sub(r"TODAYT\d\d:\d\d:\d\dZ", "TIME", text)
     return re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(\+00:00|Z)", "TIME", text)
 
@@ -202,6 +204,10 @@ ENTRIES = (
     r"text: Shorter\n    removed: [{case: KubeQuotaFullyUsed, reason: Gone.}]"
     r"\n    accepted: [{case: AlertmanagerClusterDown, reason: Late.}, {case: KubeNodeEviction, reason: Late.}]"
 )
+ENDPOINT = (
+    'edit pyproject.toml $ \'\n[tool.regauge.providers.local]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    "prices = {clerk = {input_per_million = 1.0, output_per_million = 2.0}}\n'"
+)
 WITH_EVALS = {
     "checks": ("lint", "lint --json", COMMITTED, "lint --base HEAD~3",
                "edit prompts/prompts.lock '.*1.1.0.*\n' ''", "lint", "gate HEAD", COMMITTED,
@@ -225,8 +231,21 @@ WITH_EVALS = {
     "record": ("record -n", "record -n --json", "record alert-severity --budget-calls 4 --concurrency 1", "record -n", "record alert-severity --json",
                "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2"),
     "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update", "baseline show", "baseline update",
-                  "baseline update --new-session --session-gap 0 --trials 2", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
-                  "baseline flaky alert-severity", "baseline update --recheck 2 -n", "baseline update --recheck 2", *SHORTER, "baseline update"),
+                  "baseline update --new-session --session-gap 0 --trials 2", "baseline update --new-session --session-gap 0 --json", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
+                  "baseline flaky alert-severity", "baseline flaky alert-severity --json", "baseline update --recheck 2 -n", "baseline update --recheck 2", *SHORTER, "baseline update"),
+    "refinements": ("refine show --trail", "refine verify --json", "refine diff --json", "refine alert-severity -n --json", REMOVED,
+                    f"edit {PROMPT} 'temperature: 0.7' 'temperature: 0.0'", "bump alert-severity patch -m Cold", "git add -A", "git commit -q -m Cold",
+                    "refine alert-severity --proposers rules --max-cycles 1", "refine list", "refine reject latest --edit 9",
+                    "refine apply latest --json", "refine rollback latest --json", "refine apply latest", "refine apply latest", "refine rollback latest",
+                    "refine apply latest --branch", "refine reject latest --edit 1 --json", "refine reject latest", "refine apply latest",
+                    "refine stats --json", "refine resume 2025"),
+    "other models": (COMMITTED, ENDPOINT, "migrate alert-severity --to local:clerk -n", "migrate --to local:clerk -n --json", "migrate --to sim:clerk-1 -n",
+                     "migrate nothing --to local:clerk", "migrate --to nowhere:clerk -n", "gate HEAD --model local:clerk -n",
+                     "record -n --model local:clerk --trials 2", "record -n --model local:clerk --json", "baseline update -n --model local:clerk",
+                     "mutate alert-severity -n --model local:clerk", "refine alert-severity -n --model local:clerk"),
+    "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt",
+               "report latest --against 2026", "runs list --sync", "runs list --sync --json", f"runs compare {RUNS[0]} {RUNS[1]} --no-diff",
+               "judges list --json max_words contains", "new eval reply --target nothing", "new eval alert-severity --target http://127.0.0.1:9"),
     "mutants": ("mutate alert-severity -n", "mutate alert-severity -n --json --operators all", "mutate alert-severity -n --limit 2",
                 "mutate alert-severity --limit 2", "mutate alert-severity --limit 2 --json", "mutate nothing"),
 }  # fmt: skip
