@@ -230,7 +230,8 @@ WITH_EVALS = {
                   "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD"),
     "record": ("record -n", "record -n --json", "record alert-severity --budget-calls 4 --concurrency 1", "record -n", "record alert-severity --json",
                "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2"),
-    "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update", "baseline show", "baseline update",
+    "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update --budget-calls 40 --concurrency 1",
+                  "baseline update --new-session", "baseline show", "baseline update",
                   "baseline update --new-session --session-gap 0 --trials 2", "baseline update --new-session --session-gap 0 --json", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
                   "baseline flaky alert-severity", "baseline flaky alert-severity --json", "baseline update --recheck 2 -n", "baseline update --recheck 2", *SHORTER, "baseline update"),
     "refinements": ("refine show --trail", "refine verify --json", "refine diff --json", "refine alert-severity -n --json", REMOVED,
@@ -255,12 +256,14 @@ WITH_EVALS = {
 def test_commands_that_run_evals_print_what_was_written_down(
     name: str, project: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    monkeypatch.setattr("regauge.cli._terminal._LOG_S", 3600.0)
     texts: list[str] = []
     for words in WITH_EVALS[name]:
         for module in [module for module in sys.modules if module.partition(".")[0] == "evals"]:
             monkeypatch.delitem(sys.modules, module)
-        is_step = words.startswith(("git ", "edit "))
-        texts.append(
-            told(words, project) if is_step else plain("\n".join([*printed(words), ""]), project)
-        )
+        if words.startswith(("git ", "edit ")):
+            texts.append(told(words, project))
+        else:
+            text = plain("\n".join([*printed(words), ""]), project)
+            texts.append(re.sub(r"\| \d+ ms \|", "| TIME |", text))
     assert_as_written("\n".join(texts), f"commands/{name}")
