@@ -179,6 +179,9 @@ COMMANDS = {
                   f"{CALIBRATE} -n", CALIBRATE, "judges calibrate", f"{CALIBRATE} --json --repeats 1", f"{CALIBRATE} --split train",
                   f"{CALIBRATE} --split tune", f"{CALIBRATE} --prune", f"{CALIBRATE} --from-run {RUNS[0]}", f"{CALIBRATE} -o labels.html",
                   f"{CALIBRATE} --labels none", f"{CALIBRATE} --record none --repeats 5", "judges calibrate max_words"),
+    "calibrate in parts": ("drop evals", "new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl", f"{CALIBRATE} --budget-tokens 900 -n",
+                           f"{CALIBRATE} --budget-tokens 900 --concurrency 1", f"{CALIBRATE} --budget-calls 2 --concurrency 1", f"{CALIBRATE} -n --json",
+                           f"{CALIBRATE} --record all --budget-calls 9 --concurrency 1", f"{CALIBRATE} --record all", f"{CALIBRATE} --record all"),
     "schema": ("schema", "schema nothing"),
     "outputs": (f"runs compare {RUNS[0]} {RUNS[1]} --outputs", f"runs compare {RUNS[1]} {RUNS[3]} --outputs"),
 }  # fmt: skip
@@ -227,9 +230,11 @@ WITH_EVALS = {
                    "gate HEAD", f"edit {EVAL} 'judges=' 'dataset=\"alerts\", judges='", "gate HEAD", *SHORTER, "gate HEAD -n", "gate nowhere",
                    "gate", "gate HEAD --prompt nothing", "gate HEAD -n -o a.md", "gate HEAD --json -o -", "gate HEAD -o a.txt"),
     "gate runs": ("gate HEAD -n --json", "gate HEAD~3 -o -", "gate HEAD --on-broken warn --more-trials 2", COMMITTED, *SHORTER,
-                  "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD"),
+                  "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD",
+                  "gate HEAD --record all --json"),
     "record": ("record -n", "record -n --json", "record alert-severity --budget-calls 4 --concurrency 1", "record -n", "record alert-severity --json",
-               "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2"),
+               "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2",
+               COMMITTED, "record", "record -n --trials 3", "record --trials 3", COMMITTED, "record --trials 3", COMMITTED, "record --trials 3 --json"),
     "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update --budget-calls 40 --concurrency 1",
                   "baseline update --new-session", "baseline show", "baseline update",
                   "baseline update --new-session --session-gap 0 --trials 2", "baseline update --new-session --session-gap 0 --json", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
@@ -267,3 +272,22 @@ def test_commands_that_run_evals_print_what_was_written_down(
             text = plain("\n".join([*printed(words), ""]), project)
             texts.append(re.sub(r"\| \d+ ms \|", "| TIME |", text))
     assert_as_written("\n".join(texts), f"commands/{name}")
+
+
+def test_a_gate_shows_the_trials_of_its_rounds_and_the_time_left(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("regauge.cli._terminal._LOG_S", 0.0)
+    monkeypatch.setattr("regauge.gate._run._PROGRESS_EVERY_S", 0.0)
+    lines = printed("gate HEAD")
+    form = (
+        r"stderr: regauge gate: round (\d), (\d+) of (\d+) trials, \$0(, about \d+ s left of it)?"
+    )
+    shown = [match for line in lines if (match := re.fullmatch(form, line))]
+    rounds = [[int(number) for number in match.groups()[:3]] for match in shown]
+    assert rounds == sorted(rounds)
+    assert [1, 0, 113] in rounds
+    assert all(finished <= requested for _, finished, requested in rounds)
+    assert {number for number, _, _ in rounds} >= {1, 2}
+    assert [bool(match[4]) for match in shown] == [finished > 0 for _, finished, _ in rounds]
+    assert project.is_dir()
