@@ -69,3 +69,19 @@ def test_a_text_is_shown_if_none_was_for_an_interval(
         meter.update(f"{second}")
     texts = [f"\r{second}\x1b[K" if is_terminal else f"{second}\n" for second in shown]
     assert written.getvalue() == "".join(texts)
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_line_that_was_shown_is_cleared_for_other_output_and_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, *, shown: bool
+):
+    terminal = terminal_of(monkeypatch)
+    monkeypatch.setattr("regauge.cli._terminal._TERMINAL_S", 0.0)
+    cleared = "\r\x1b[K" if shown else ""
+    with Meter() as meter:
+        if shown:
+            meter.update("1 of 4")
+        before = len(terminal.getvalue())
+        with meter.aside():
+            assert terminal.getvalue()[before:] == cleared
+    assert terminal.getvalue()[before:] == 2 * cleared
