@@ -78,7 +78,7 @@ def plain(text: str, root: Path) -> str:
 def told(words: str, root: Path) -> str:
     """What a command prints, how it ends, and which lines of files it changes."""
     if words.startswith("git "):
-        run_git(root, *shlex.split(words)[1:])
+        run_git(root, *shlex.split(words)[1:], date="23T10:00:00")
         return f"$ {words}\n"
     if words.startswith("drop "):  # a process collects the evals of one project only
         shutil.rmtree(root / words.removeprefix("drop "))
@@ -87,6 +87,11 @@ def told(words: str, root: Path) -> str:
         _, source, path = shlex.split(words)
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT / source, root / path)
+        return f"$ {words}\n"
+    if words.startswith("write "):
+        _, path, text = shlex.split(words)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, "latin-1")
         return f"$ {words}\n"
     if words.startswith("edit "):
         _, path, old, new = shlex.split(words)
@@ -182,6 +187,13 @@ COMMANDS = {
     "calibrate in parts": ("drop evals", "new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl", f"{CALIBRATE} --budget-tokens 900 -n",
                            f"{CALIBRATE} --budget-tokens 900 --concurrency 1", f"{CALIBRATE} --budget-calls 2 --concurrency 1", f"{CALIBRATE} -n --json",
                            f"{CALIBRATE} --record all --budget-calls 9 --concurrency 1", f"{CALIBRATE} --record all", f"{CALIBRATE} --record all"),
+    "help": ("--help", "refine --help"),
+    "baseline edits": ("edit fixtures/baselines/alert-severity.json ', .models.: [^]]*]' ''", "baseline show",
+                       "edit fixtures/baselines/alert-severity.json '1.1.0' '1.2.0'", "baseline show --all --json",
+                       "edit fixtures/baselines/alert-severity.json '(?s)\"anchors\": .*' '\"anchors\": []}'", "baseline show",
+                       "edit fixtures/baselines/alert-severity.json '(?s)\"cases\": {.*?}.\n' '\"cases\": {\n'", "baseline show",
+                       "edit fixtures/baselines/alert-severity.json '(?s){.*' '{'", "baseline show", "baseline simulate", "git rm -q -f fixtures/baselines/alert-severity.json",
+                       "baseline show", "baseline show alert-severity", "baseline simulate", "baseline simulate --json"),
     "schema": ("schema", "schema nothing"),
     "outputs": (f"runs compare {RUNS[0]} {RUNS[1]} --outputs", f"runs compare {RUNS[1]} {RUNS[3]} --outputs"),
 }  # fmt: skip
@@ -210,6 +222,14 @@ ENTRIES = (
 ENDPOINT = (
     'edit pyproject.toml $ \'\n[tool.regauge.providers.local]\nbase_url = "http://127.0.0.1:9/v1"\n'
     "prices = {clerk = {input_per_million = 1.0, output_per_million = 2.0}}\n'"
+)
+TARGET = (
+    'edit pyproject.toml $ \'\n[tool.regauge.targets.reply]\nkind = "python"\ncallable = "app.pipeline:reply"\n'
+    'version = "1.0.0"\nfiles = ["app"]\nprompts = ["alert-severity"]\n\''
+)
+SUPPORT = (
+    'from regauge import golden\n@golden("support", target="reply", judges=[])\n'
+    "def test_support(result): result.check()\n"
 )
 WITH_EVALS = {
     "checks": ("lint", "lint --json", COMMITTED, "lint --base HEAD~3",
@@ -252,6 +272,13 @@ WITH_EVALS = {
     "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt",
                "report latest --against 2026", "runs list --sync", "runs list --sync --json", f"runs compare {RUNS[0]} {RUNS[1]} --no-diff",
                "judges list --json max_words contains", "new eval reply --target nothing", "new eval alert-severity --target http://127.0.0.1:9"),
+    "targets": (COMMITTED, TARGET, "show reply", f"write evals/test_support.py '{SUPPORT}'", "write app/pipeline.py 'def reply(text): return text\n'",
+                "show reply", "log reply", "diff reply", "git add -A", "git commit -q -m First", "show reply", "show support --json", "log reply",
+                "write app/pipeline.py 'def reply(text): return 1\n'", "write app/data.bin '\u00ff'", "show reply", "diff reply", "diff reply --json",
+                "log reply --json", "git add -A", "git commit -q -m Second", "edit pyproject.toml 'version = \"1.0.0\"' 'version = \"1.1.0\"'",
+                "git commit -q -a -m Third", "write app/data.bin '\u00fe'", SHORTER[0], "show reply", "diff reply HEAD~2 HEAD", "diff reply HEAD",
+                "diff reply HEAD HEAD", "log reply", "log reply --limit 1", "show reply@HEAD~1", "show reply@HEAD~1 --json", "show reply@HEAD~3",
+                "show reply@HEAD~9", "git rm -q --cached evals/test_support.py", "show support", "show nothing"),
     "mutants": ("mutate alert-severity -n", "mutate alert-severity -n --json --operators all", "mutate alert-severity -n --limit 2",
                 "mutate alert-severity --limit 2", "mutate alert-severity --limit 2 --json", "mutate nothing"),
 }  # fmt: skip
@@ -266,7 +293,7 @@ def test_commands_that_run_evals_print_what_was_written_down(
     for words in WITH_EVALS[name]:
         for module in [module for module in sys.modules if module.partition(".")[0] == "evals"]:
             monkeypatch.delitem(sys.modules, module)
-        if words.startswith(("git ", "edit ")):
+        if words.startswith(("git ", "edit ", "write ")):
             texts.append(told(words, project))
         else:
             text = plain("\n".join([*printed(words), ""]), project)
