@@ -239,7 +239,7 @@ WITH_EVALS = {
                "edit fixtures/baselines/alert-severity.json '\"trials\"' '\"tries\"'", "lint", "gate HEAD"),
     "gate cases": (COMMITTED, "gate HEAD", "gate HEAD~1", REMOVED, EASIER, "gate HEAD -n", "gate HEAD --record none", *SHORTER,
                    "gate HEAD", f"edit {PROMPT} 'text: Shorter' '{ENTRIES}'", "gate HEAD -n",
-                   "gate HEAD --accept-judge-change 'They are  wrong.'", "gate HEAD --json --accept-judge-change 'They are wrong.'"),
+                   "gate HEAD --json --accept-judge-change 'They are  wrong.'"),
     "gate bar": (COMMITTED, "edit pyproject.toml 'baseline_trials = 5' 'baseline_trials = 4\nalpha_case = 0.01'", "gate HEAD",
                  "gate HEAD --accept-judge-change 'It is  late.'", "gate HEAD --accept-judge-change ' '", COMMITTED,
                  f"edit {EVAL} 'max_words.40' 'max_words(60'", "lint", "gate HEAD -n", "gate HEAD",
