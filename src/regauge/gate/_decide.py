@@ -60,9 +60,7 @@ def decide(
     if comparison.refusals:
         run_cases = []
     elif comparison.errors or any(
-        # A case was removed without an entry in the changelog.
-        compared_case.case.state == "removed" and not compared_case.case.accepted
-        for compared_case in compared_cases
+        compared_case.case.is_removed_silently for compared_case in compared_cases
     ):
         run_cases = [
             compared_case

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regauge.gate._engine import Gate
+from regauge.gate._messages import removal_text
 from regauge.gate._record import StoredNumbers, stored_number
 from regauge.gate._result import collect_compared_cases
 from regauge.gate.power import unchanged_calls
@@ -124,7 +125,14 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
         first=first,
         likely=_estimate_likely(changed, first, first_trials, policy, session),
         worst=sum(_estimate_worst(changed, policy, session), first),
-        rejected=tuple(str(diagnostic) for diagnostic in comparison.errors),
+        rejected=(
+            *map(str, comparison.errors),
+            *(
+                f"{case.prompt}/{case.case}: {removal_text(case.case)}"
+                for case in (compared_case.case for compared_case in compared_cases)
+                if case.is_removed_silently
+            ),
+        ),
     )
 
 

@@ -181,9 +181,14 @@ def _unrecorded_text(report: CaseReport, context: MessageContext) -> str:
 def _removed_text(report: CaseReport, _: MessageContext) -> str:
     if report.accepted:
         return "removed, as listed in the changelog."
+    return removal_text(report.case)
+
+
+def removal_text(case: str) -> str:
+    """The fix of a case that was removed without an entry in the changelog."""
     return (
         "base has this case and it is gone. Put it back, or give a reason in the changelog of the"
-        f" prompt: `removed: [{{case: {report.case}, reason: ...}}]`."
+        f" prompt: `removed: [{{case: {case}, reason: ...}}]`."
     )
 
 

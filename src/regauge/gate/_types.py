@@ -265,6 +265,11 @@ class GateCase:
         """Prompt and case."""
         return self.prompt, self.case
 
+    @property
+    def is_removed_silently(self) -> bool:
+        """Return whether the case was removed without an entry in the changelog."""
+        return self.state == "removed" and not self.accepted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFacts:

@@ -57,7 +57,11 @@ class LabelRun:
     ) -> None:
         self.totals = CallTotals()
         self.progress = RunProgress()
-        self.budget = Budget(options.budget_usd)
+        self.budget = Budget(
+            options.budget_usd,
+            limit_tokens=options.budget_tokens,
+            limit_calls=options.budget_calls,
+        )
         self._project = project
         self._options = options
         self._judge = judge

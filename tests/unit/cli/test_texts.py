@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from click import BadParameter
+from click import Argument, BadParameter, Command, Context, Group
 from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.cli._options import OutputFile
 from regauge.cli.mutate import _print_suggestion, _row
 from regauge.cli.record import _resume_hint
-from regauge.cli.refine import resume_hint
+from regauge.cli.refine import RUN, resume_hint
 from regauge.cli.sim import parse_faults, parse_rate
 from regauge.errors import UsageError
 from regauge.maintenance.mutation import progress_text
@@ -23,6 +23,7 @@ from regauge.mutate import Draft, GuardSuggestion, MutantRow, MutationProgress
 from regauge.runner import RunProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 ROW = MutantRow.model_validate(
@@ -41,6 +42,31 @@ def test_a_refinement_has_no_name_of_its_own_in_the_usage():
     words = ["refine", "triage", "--nope"]
     output = CliRunner().invoke(group, words, prog_name="regauge").output
     assert output.startswith("Usage: regauge refine [OPTIONS] NAME\nTry 'regauge refine -h'")
+
+
+def commands_below(command: Command, *names: str) -> Iterator[tuple[str, ...]]:
+    yield names
+    if isinstance(command, Group):
+        with Context(command) as context:
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                yield from commands_below(below, *names, name)
+
+
+def test_the_help_of_a_command_names_all_that_it_takes():
+    for names in commands_below(group):
+        runner, command = CliRunner(), cast("Command", group)
+        for name in names:
+            with Context(command) as context:
+                command = cast("Any", command).get_command(context, name)
+        text = runner.invoke(group, [*names, "--help"], prog_name="regauge").output
+        if names == ("refine",):
+            command = cast("Any", command).commands[RUN]
+        for part in command.params:
+            assert isinstance(part, Argument) or part.opts[-1] in text, (names, part.opts)
+        for below in getattr(command, "commands", {}):
+            assert f"\n  {below} " in text, (names, below)
 
 
 @pytest.mark.parametrize(

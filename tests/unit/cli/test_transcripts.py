@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.errors import RegaugeError
-from tests.stored_project import PROJECT, make_project
+from tests.stored_project import PROJECT, make_project, run_git
 from tests.transcripts import assert_as_written, page_lines
 
 if TYPE_CHECKING:
@@ -68,11 +69,17 @@ def plain(text: str, root: Path) -> str:
     """A text without what differs from day to day: its directory, dates of today, and times."""
     text = text.replace(str(root), "/shop").replace(str(root.parent), "")
     text = text.replace(f"{datetime.now().astimezone():%Y-%m-%d}", "TODAY")
+    text = re.sub(f"{datetime.now().astimezone():%Y%m%d}-\\d{{6}}-\\w{{4}}", "RUN", text)
+    text = re.sub(r"(?<=committed )\w{9}", "COMMIT", text)
+    text = re.sub(r"TODAYT\d\d:\d\d:\d\dZ", "TIME", text)
     return re.sub(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(\+00:00|Z)", "TIME", text)
 
 
 def told(words: str, root: Path) -> str:
     """What a command prints, how it ends, and which lines of files it changes."""
+    if words.startswith("git "):
+        run_git(root, *shlex.split(words)[1:], date="23T10:00:00")
+        return f"$ {words}\n"
     if words.startswith("drop "):  # a process collects the evals of one project only
         shutil.rmtree(root / words.removeprefix("drop "))
         return f"$ {words}\n"
@@ -81,22 +88,18 @@ def told(words: str, root: Path) -> str:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(PROJECT / source, root / path)
         return f"$ {words}\n"
+    if words.startswith("write "):
+        _, path, text = shlex.split(words)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, "latin-1")
+        return f"$ {words}\n"
     if words.startswith("edit "):
         _, path, old, new = shlex.split(words)
         text = (root / path).read_text("utf-8")
         (root / path).write_text(re.sub(old, new, text, count=1), "utf-8")
         return f"$ {words}\n"
     before = contents(root)
-    result = CliRunner().invoke(group, shlex.split(words), prog_name="regauge")
-    error = result.exception
-    if isinstance(error, RegaugeError):
-        end = f"{type(error).__name__} {error.exit_code}: {error}"
-    else:
-        assert error is None or isinstance(error, SystemExit), error
-        end = f"exit {result.exit_code}"
-    lines = [f"$ regauge {words}", *result.stdout.splitlines()]
-    lines += [f"stderr: {line}" for line in result.stderr.splitlines()]
-    lines.append(end)
+    lines = printed(words)
     after = contents(root)
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
@@ -107,6 +110,20 @@ def told(words: str, root: Path) -> str:
             lines += [f"- {line}" for line in old if line not in new]
             lines += [f"+ {line}" for line in new if line not in old][:LINES_MAX]
     return plain("\n".join([*lines, ""]), root)
+
+
+def printed(words: str) -> list[str]:
+    """What a command prints, and how it ends."""
+    result = CliRunner().invoke(group, shlex.split(words), prog_name="regauge")
+    error = result.exception
+    if isinstance(error, RegaugeError):
+        end = f"{type(error).__name__} {error.exit_code}: {error}"
+    else:
+        assert error is None or isinstance(error, SystemExit), error
+        end = f"exit {result.exit_code}"
+    lines = [f"$ regauge {words}", *result.stdout.splitlines()]
+    lines += [f"stderr: {line}" for line in result.stderr.splitlines()]
+    return [*lines, end]
 
 
 RUNS = ("20261122-013852", "20261122-013923", "20261122-014022", "20261122-014141")
@@ -167,6 +184,16 @@ COMMANDS = {
                   f"{CALIBRATE} -n", CALIBRATE, "judges calibrate", f"{CALIBRATE} --json --repeats 1", f"{CALIBRATE} --split train",
                   f"{CALIBRATE} --split tune", f"{CALIBRATE} --prune", f"{CALIBRATE} --from-run {RUNS[0]}", f"{CALIBRATE} -o labels.html",
                   f"{CALIBRATE} --labels none", f"{CALIBRATE} --record none --repeats 5", "judges calibrate max_words"),
+    "calibrate in parts": ("drop evals", "new rubric tone", "copy labels/tone.jsonl fixtures/labels/tone.jsonl", f"{CALIBRATE} --budget-tokens 900 -n",
+                           f"{CALIBRATE} --budget-tokens 900 --concurrency 1", f"{CALIBRATE} --budget-calls 2 --concurrency 1", f"{CALIBRATE} -n --json",
+                           f"{CALIBRATE} --record all --budget-calls 9 --concurrency 1", f"{CALIBRATE} --record all", f"{CALIBRATE} --record all"),
+    "help": ("--help", "refine --help"),
+    "baseline edits": ("edit fixtures/baselines/alert-severity.json ', .models.: [^]]*]' ''", "baseline show",
+                       "edit fixtures/baselines/alert-severity.json '1.1.0' '1.2.0'", "baseline show --all --json",
+                       "edit fixtures/baselines/alert-severity.json '(?s)\"anchors\": .*' '\"anchors\": []}'", "baseline show",
+                       "edit fixtures/baselines/alert-severity.json '(?s)\"cases\": {.*?}.\n' '\"cases\": {\n'", "baseline show",
+                       "edit fixtures/baselines/alert-severity.json '(?s){.*' '{'", "baseline show", "baseline simulate", "git rm -q -f fixtures/baselines/alert-severity.json",
+                       "baseline show", "baseline show alert-severity", "baseline simulate", "baseline simulate --json"),
     "schema": ("schema", "schema nothing"),
     "outputs": (f"runs compare {RUNS[0]} {RUNS[1]} --outputs", f"runs compare {RUNS[1]} {RUNS[3]} --outputs"),
 }  # fmt: skip
@@ -176,3 +203,118 @@ COMMANDS = {
 def test_commands_print_and_write_what_was_written_down(name: str, project: Path):
     texts = [told(words, project) for words in COMMANDS[name]]
     assert_as_written("\n".join(texts), f"commands/{name}")
+
+
+PROMPT, CASES, EVAL = (
+    "prompts/alert-severity.prompt.yml", "fixtures/golden/alert-severity.jsonl", "evals/test_alert_severity.py"
+)  # fmt: skip
+COMMITTED = "git reset -q --hard"
+SHORTER = (
+    f"edit {PROMPT} 'at most 30 words' 'at most 20 words'",
+    "bump alert-severity patch -m Shorter",
+)
+REMOVED = f"edit {CASES} '.*KubeQuotaFullyUsed.*\n' ''"
+EASIER = f'edit {CASES} \'"severity": "critical"\' \'"severity": "warning"\''
+ENTRIES = (
+    r"text: Shorter\n    removed: [{case: KubeQuotaFullyUsed, reason: Gone.}]"
+    r"\n    accepted: [{case: AlertmanagerClusterDown, reason: Late.}, {case: KubeNodeEviction, reason: Late.}]"
+)
+ENDPOINT = (
+    'edit pyproject.toml $ \'\n[tool.regauge.providers.local]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    "prices = {clerk = {input_per_million = 1.0, output_per_million = 2.0}}\n'"
+)
+TARGET = (
+    'edit pyproject.toml $ \'\n[tool.regauge.targets.reply]\nkind = "python"\ncallable = "app.pipeline:reply"\n'
+    'version = "1.0.0"\nfiles = ["app"]\nprompts = ["alert-severity"]\n\''
+)
+SUPPORT = (
+    'from regauge import golden\n@golden("support", target="reply", judges=[])\n'
+    "def test_support(result): result.check()\n"
+)
+WITH_EVALS = {
+    "checks": ("lint", "lint --json", COMMITTED, "lint --base HEAD~3",
+               "edit prompts/prompts.lock '.*1.1.0.*\n' ''", "lint", "gate HEAD", COMMITTED,
+               f"edit {PROMPT} 'version: 1.1.0' 'version: 1.0.5'", "lint --base HEAD", "gate HEAD", COMMITTED,
+               f"edit {PROMPT} 'maxTokens: 300' 'maxTokens: 200'", "lint", "gate HEAD -n", "gate HEAD", COMMITTED,
+               "edit fixtures/baselines/alert-severity.json '\"trials\"' '\"tries\"'", "lint", "gate HEAD"),
+    "gate cases": (COMMITTED, "gate HEAD", "gate HEAD~1", REMOVED, EASIER, "gate HEAD -n", "gate HEAD --record none", *SHORTER,
+                   "gate HEAD", f"edit {PROMPT} 'text: Shorter' '{ENTRIES}'", "gate HEAD -n",
+                   "gate HEAD --json --accept-judge-change 'They are  wrong.'"),
+    "gate bar": (COMMITTED, "edit pyproject.toml 'baseline_trials = 5' 'baseline_trials = 4\nalpha_case = 0.01'", "gate HEAD",
+                 "gate HEAD --accept-judge-change 'It is  late.'", "gate HEAD --accept-judge-change ' '", COMMITTED,
+                 f"edit {EVAL} 'max_words.40' 'max_words(60'", "lint", "gate HEAD -n", "gate HEAD",
+                 f"edit {EVAL} '.*max_words.60.*\n' ''", "gate HEAD", *SHORTER, "gate HEAD --on-broken warn --on-undecided warn", "gate HEAD -n",
+                 COMMITTED, f"edit {CASES} '\"tier\": \"critical\"' '\"tier\": \"tracked\"'", *SHORTER, "gate HEAD --json"),
+    "gate moves": (COMMITTED, f"git mv {PROMPT} prompts/severity.prompt.yml", "gate HEAD", f"edit {EVAL} '\"alert-severity' '\"severity'",
+                   "gate HEAD", COMMITTED, "git rm -q -r evals", "gate HEAD", COMMITTED, f"git mv {CASES} fixtures/golden/alerts.jsonl",
+                   "gate HEAD", f"edit {EVAL} 'judges=' 'dataset=\"alerts\", judges='", "gate HEAD", *SHORTER, "gate HEAD -n", "gate nowhere",
+                   "gate", "gate HEAD --prompt nothing", "gate HEAD -n -o a.md", "gate HEAD --json -o -", "gate HEAD -o a.txt"),
+    "gate runs": ("gate HEAD -n --json", "gate HEAD~3 -o -", "gate HEAD --on-broken warn --more-trials 2", COMMITTED, *SHORTER,
+                  "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD",
+                  "gate HEAD --record all --json"),
+    "record": ("record -n", "record -n --json", "record alert-severity --budget-calls 4 --concurrency 1", "record -n", "record alert-severity --json",
+               "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2",
+               COMMITTED, "record", "record -n --trials 3", "record --trials 3", COMMITTED, "record --trials 3", COMMITTED, "record --trials 3 --json"),
+    "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update --budget-calls 40 --concurrency 1",
+                  "baseline update --new-session", "baseline show", "baseline update",
+                  "baseline update --new-session --session-gap 0 --trials 2", "baseline update --new-session --session-gap 0 --json", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
+                  "baseline flaky alert-severity", "baseline flaky alert-severity --json", "baseline update --recheck 2 -n", "baseline update --recheck 2", *SHORTER, "baseline update"),
+    "refinements": ("refine show --trail", "refine verify --json", "refine diff --json", "refine alert-severity -n --json", REMOVED,
+                    f"edit {PROMPT} 'temperature: 0.7' 'temperature: 0.0'", "bump alert-severity patch -m Cold", "git add -A", "git commit -q -m Cold",
+                    "refine alert-severity --proposers rules --max-cycles 1", "refine list", "refine reject latest --edit 9",
+                    "refine apply latest --json", "refine rollback latest --json", "refine apply latest", "refine apply latest", "refine rollback latest",
+                    "refine apply latest --branch", "refine reject latest --edit 1 --json", "refine reject latest", "refine apply latest",
+                    "refine stats --json", "refine resume 2025"),
+    "other models": (COMMITTED, ENDPOINT, "migrate alert-severity --to local:clerk -n", "migrate --to local:clerk -n --json", "migrate --to sim:clerk-1 -n",
+                     "migrate nothing --to local:clerk", "migrate --to nowhere:clerk -n", "gate HEAD --model local:clerk -n",
+                     "record -n --model local:clerk --trials 2", "record -n --model local:clerk --json", "baseline update -n --model local:clerk",
+                     "mutate alert-severity -n --model local:clerk", "refine alert-severity -n --model local:clerk"),
+    "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt",
+               "report latest --against 2026", "runs list --sync", "runs list --sync --json", f"runs compare {RUNS[0]} {RUNS[1]} --no-diff",
+               "judges list --json max_words contains", "new eval reply --target nothing", "new eval alert-severity --target http://127.0.0.1:9"),
+    "targets": (COMMITTED, TARGET, "show reply", f"write evals/test_support.py '{SUPPORT}'", "write app/pipeline.py 'def reply(text): return text\n'",
+                "show reply", "log reply", "diff reply", "git add -A", "git commit -q -m First", "show reply", "show support --json", "log reply",
+                "write app/pipeline.py 'def reply(text): return 1\n'", "write app/data.bin '\u00ff'", "show reply", "diff reply", "diff reply --json",
+                "log reply --json", "git add -A", "git commit -q -m Second", "edit pyproject.toml 'version = \"1.0.0\"' 'version = \"1.1.0\"'",
+                "git commit -q -a -m Third", "write app/data.bin '\u00fe'", SHORTER[0], "show reply", "diff reply HEAD~2 HEAD", "diff reply HEAD",
+                "diff reply HEAD HEAD", "log reply", "log reply --limit 1", "show reply@HEAD~1", "show reply@HEAD~1 --json", "show reply@HEAD~3",
+                "show reply@HEAD~9", "git rm -q --cached evals/test_support.py", "show support", "show nothing"),
+    "mutants": ("mutate alert-severity -n", "mutate alert-severity -n --json --operators all", "mutate alert-severity -n --limit 2",
+                "mutate alert-severity --limit 2", "mutate alert-severity --limit 2 --json", "mutate nothing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_EVALS)
+def test_commands_that_run_evals_print_what_was_written_down(
+    name: str, project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("regauge.cli._terminal._LOG_S", 3600.0)
+    texts: list[str] = []
+    for words in WITH_EVALS[name]:
+        for module in [module for module in sys.modules if module.partition(".")[0] == "evals"]:
+            monkeypatch.delitem(sys.modules, module)
+        if words.startswith(("git ", "edit ", "write ")):
+            texts.append(told(words, project))
+        else:
+            text = plain("\n".join([*printed(words), ""]), project)
+            texts.append(re.sub(r"\| \d+ ms \|", "| TIME |", text))
+    assert_as_written("\n".join(texts), f"commands/{name}")
+
+
+def test_a_gate_shows_the_trials_of_its_rounds_and_the_time_left(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("regauge.cli._terminal._LOG_S", 0.0)
+    monkeypatch.setattr("regauge.gate._run._PROGRESS_EVERY_S", 0.0)
+    lines = printed("gate HEAD")
+    form = (
+        r"stderr: regauge gate: round (\d), (\d+) of (\d+) trials, \$0(, about \d+ s left of it)?"
+    )
+    shown = [match for line in lines if (match := re.fullmatch(form, line))]
+    rounds = [[int(number) for number in match.groups()[:3]] for match in shown]
+    assert rounds == sorted(rounds)
+    assert [1, 0, 113] in rounds
+    assert all(finished <= requested for _, finished, requested in rounds)
+    assert {number for number, _, _ in rounds} >= {1, 2}
+    assert [bool(match[4]) for match in shown] == [finished > 0 for _, finished, _ in rounds]
+    assert project.is_dir()

@@ -11,8 +11,21 @@ from typing import Any
 import pytest
 
 from regauge.gate import GatePolicy
+from regauge.gate._baseline_sessions import TopUp, TopUpPolicy
+from regauge.gate._commit import BaseCommit
+from regauge.gate._compare import CheckChange
+from regauge.gate._estimate import Bill
+from regauge.gate._messages import MessageContext
+from regauge.gate._refusal import Refusal
+from regauge.gate._result import GateResult
 from regauge.gate._run import GateProgress
-from regauge.gate._types import PolicyOptions
+from regauge.gate._types import BaseTrials, CaseReport, GateCase, PolicyOptions
+from regauge.gate.baselines import StoredTrials
+from regauge.gate.power import DetectableDrop, OperatingLine, SimulatedSuite
+from regauge.maintenance.anchors import AnchorUpdate
+from regauge.maintenance.batch_files import ResultLines
+from regauge.maintenance.batches import BatchOptions
+from regauge.maintenance.calibrations import JudgeStatusRow
 from regauge.mutate import MutationProgress
 from regauge.mutate._classify import ClassificationPolicy
 from regauge.project import Settings
@@ -24,9 +37,12 @@ from regauge.refine.feedback import Feedback
 from regauge.refine.loop._state import Spending
 from regauge.refine.refinement import RefineOptions
 from regauge.reports._tally import LabelCounts
-from regauge.runner import RunProgress
+from regauge.reports._writer import RunEnd
+from regauge.runner import RunOptions, RunProgress
+from regauge.runner._budget import Budget, Charge
 from regauge.runner._expected import ExpectedCalls
-from regauge.runner._result import CallTotals
+from regauge.runner._plan import CaseRequest, Plan
+from regauge.runner._result import CallTotals, JudgedVerdict
 from regauge.sim import Rules
 from regauge.sim.server import FaultPlan, SimServerOptions
 from regauge.stats._policy import (
@@ -42,6 +58,11 @@ VALUES = (
     AcceptancePolicy, AnchorPolicy, CallTotals, CasePolicy, CriticalPolicy, ExpectedCalls, FaultPlan, Feedback,
     GatePolicy, GateProgress, GuardPolicy, LabelCounts, Memory, MutationProgress, NetPolicy, Pace, PolicyOptions,
     RefineOptions, Rules, RunLimits, RunProgress, SimServerOptions, Spending, SuitePolicy, Usage,
+)  # fmt: skip
+PARTS = (
+    AnchorUpdate, BaseCommit, BaseTrials, BatchOptions, Bill, Budget, CaseReport, CaseRequest, Charge, CheckChange,
+    DetectableDrop, GateCase, GateResult, JudgeStatusRow, JudgedVerdict, MessageContext, OperatingLine, Plan, Refusal,
+    ResultLines, RunEnd, RunOptions, SimulatedSuite, StoredTrials, TopUp, TopUpPolicy,
 )  # fmt: skip
 # The least that a table of the settings needs.
 TABLES: dict[str, dict[str, Any]] = {
@@ -102,3 +123,15 @@ def test_policies_options_and_counts_begin_as_it_was_written_down():
     policy = ClassificationPolicy(gate=GatePolicy())
     lines += ["ClassificationPolicy:", as_lines(policy)]
     assert_as_written("\n".join([*lines, ""]), "defaults/values")
+
+
+def test_parts_of_values_that_are_not_given_are_as_it_was_written_down():
+    lines: list[str] = []
+    for value in PARTS:
+        parts = {
+            part.name: plain(part.default)
+            for part in dataclasses.fields(value)
+            if part.default is not dataclasses.MISSING and not part.name.startswith("_")
+        }
+        lines.append(f"{value.__name__}: {json.dumps(parts)}")
+    assert_as_written("\n".join([*lines, ""]), "defaults/parts")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from regauge.evidence import Count
 from regauge.gate import GatePolicy
-from regauge.gate._audit import AuditedTrial, audit_fresh, today_is_worse
+from regauge.gate._audit import AuditedTrial, audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate.power import operating_line
+from regauge.recordings import RecordingKey
+from regauge.runner import PlannedCase
+
+if TYPE_CHECKING:
+    from tests.parts import EvalParts
 
 
 def recorded(series: str, outcomes: str, prompt: str = "a") -> list[AuditedTrial]:
@@ -78,3 +86,51 @@ def test_the_base_is_worse_today_where_its_record_was_clearly_better():
 @pytest.mark.parametrize("trials", [0, 3])
 def test_there_is_no_operating_line_without_trials_of_the_base(trials: int):
     assert operating_line([], GatePolicy(), recorded=trials) is None
+
+
+class Recorded:
+    """A session that reads recordings: `texts` by trial, with the day on which each was made."""
+
+    def __init__(self, made: EvalParts, texts: dict[int, tuple[str, str]]) -> None:
+        self.case = PlannedCase(made.suite(), made.case())
+        self.case.plan()
+        self._made = made
+        self._recordings = {
+            RecordingKey(self.case.digest, number): SimpleNamespace(
+                completion=SimpleNamespace(text=text), recorded_at=day
+            )
+            for number, (text, day) in texts.items()
+        }
+        self.completions = SimpleNamespace(file=lambda _: self._recordings)
+
+    def replay(self, draws: Any) -> list[Any]:
+        ((number, text),) = [
+            (draw.trial, self._recordings[draw.key].completion.text) for draw in draws
+        ]
+        outcome = {"+": "passed", "-": "failed", "?": "unmeasured"}[text[0]]
+        return [self._made.trial(number, outcome)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers", "outcomes"),
+    [
+        ({}, 3, []),
+        ({0: ("+a", "1"), 3000: ("-b", "1")}, 1, ["evals 0 +", "gate 0 -"]),
+        ({0: ("+a", "1"), 1: ("-b", "1"), 2: ("+c", "1")}, 2, ["evals 0 +", "evals 1 -"]),
+        ({0: ("?a", "1"), 3001: ("+b", "2")}, 2, ["gate 1 +"]),
+        # A gate copies its first trials for the evals, and a copy is the same trial.
+        ({0: ("+a", "1"), 3000: ("+a", "1")}, 1, ["evals 0 +"]),
+        ({0: ("+a", "1"), 1: ("-b", "1"), 3000: ("-b", "1")}, 2, ["evals 0 +", "evals 1 -"]),
+        ({0: ("+a", "1"), 3000: ("+a", "2")}, 1, ["evals 0 +", "gate 0 +"]),
+        ({2999: ("+a", "1"), 3002: ("+b", "1"), 4000: ("+c", "1")}, 3, ["gate 2 +"]),
+    ],
+)
+def test_each_committed_trial_of_evals_and_gate_is_compared_once(
+    made: EvalParts, texts: dict[int, tuple[str, str]], numbers: int, outcomes: list[str]
+):
+    reader: Any = Recorded(made, texts)
+    trials = recorded_outcomes(
+        reader, [("a", reader.case, ("severity",))], numbers=lambda _: numbers
+    )
+    assert [f"{t.series} {t.number} {'-+'[t.passed]}" for t in trials] == outcomes
+    assert {(t.prompt, t.case) for t in trials} <= {("a", "c0")}

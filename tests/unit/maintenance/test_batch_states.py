@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,4 +95,76 @@ def test_a_state_that_cannot_be_read_is_named(directory: Path, change: dict[str,
     with pytest.raises(UsageError) as caught, batches.open():
         pass
     assert path in str(caught.value)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("calls", "start", "sentences", "warnings"),
+    [
+        ({}, False, [], []),
+        (
+            {"pending": {"a": "remote", "b": "remote"}},
+            False,
+            ["2 completions under way; collect the results with: regauge record --collect"],
+            [],
+        ),
+        (
+            {"pending": {"a": "remote", "b": NAMES[0], "c": "remote"}, "_judge_calls": {"c"}},
+            False,
+            [
+                "1 completion and 1 judge call under way; collect the results with: regauge record --collect",
+                f"1 completion of sim:m written to .regauge/batches/{NAMES[0]}.jsonl; run the file, then: regauge record --collect RESULTS.jsonl",
+            ],
+            [],
+        ),
+        (
+            {"missing": {"a"}, "_judge_calls": {"a"}},
+            False,
+            ["1 judge call missing; submit them with: regauge record --batch"],
+            [],
+        ),
+        (
+            {"failures": {"too long": ("disk-1", 1), "refused": ("disk-2", 3)}},
+            False,
+            ["4 calls failed; submit them again with: regauge record --batch"],
+            [
+                "1 call failed in a batch, of case disk-1: too long",
+                "3 calls failed in a batch, of cases such as disk-2: refused",
+            ],
+        ),
+        (
+            {"failures": {"too long": ("disk-1", 1)}},
+            True,
+            [],
+            ["1 call failed in a batch, of case disk-1: too long"],
+        ),
+        (
+            {"live_only": Counter({"a target": 1, "a conversation": 2})},
+            False,
+            [],
+            [
+                "not by batch: 2 calls of a conversation; record live: regauge record",
+                "not by batch: 1 call of a target; record live: regauge record",
+            ],
+        ),
+    ],
+)
+def test_calls_without_a_completion_are_open_and_named_with_the_next_command(
+    directory: Path,
+    calls: dict[str, Any],
+    *,
+    start: bool,
+    sentences: list[str],
+    warnings: list[str],
+):
+    write_state(directory, NAMES[0], status="by-hand")
+    project = Project(root=directory.parents[1])
+    session = EvalSession(project, RunOptions(record="missing"), environ={})
+    batches = ProjectBatches(session, BatchOptions(start=start))
+    with batches.open():
+        for name, value in calls.items():
+            setattr(batches, name, value)
+        assert batches.has_open_calls is bool(calls)
+        assert [*batches.sentences()] == sentences
+        assert [*batches.warnings()] == warnings
     session.close()

@@ -211,3 +211,33 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
         "not calibrated"
     ] * 2
     assert suite.judge_cost_usd == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "models", "options", "compared"),
+    [
+        ([{"version": "1.0.0"}, {"version": "2.0.0"}], (), {}, False),
+        ([{"version": "1.0.0"}, {"version": "2.0.0"}], (), {"across_versions": True}, True),
+        ([{"model": "a:x"}, {"model": "b:x"}], ("b:x", "a:x"), {}, True),
+        ([{"model": "a:x"}, {"model": "b:x"}], ("b:x",), {}, True),
+        ([{"prompt": "one"}, {"prompt": "two"}], (), {"across_versions": True}, False),
+        ([{"dataset": "one"}, {"dataset": "two"}], (), {"across_versions": True}, False),
+        ([{"side": "base"}, {"side": "candidate"}], (), {"across_versions": True}, False),
+    ],
+)
+def test_models_of_a_version_are_compared_in_their_order_and_versions_only_where_wanted(
+    made: Any,
+    rows: list[dict[str, str]],
+    models: tuple[str, ...],
+    options: dict[str, bool],
+    *,
+    compared: bool,
+):
+    (row,) = rows_of(made.result([made.trial()]))
+    tally = RunTally()
+    for more in rows:
+        tally.add(row | more)
+    summaries = tally.suites(models, **options)
+    assert [summary.comparison is not None for summary in summaries] == [compared, compared]
+    if models:
+        assert [summary.model for summary in summaries] == ["b:x", "a:x"]

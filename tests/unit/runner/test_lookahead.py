@@ -116,6 +116,19 @@ def test_a_draw_that_is_held_up_does_not_hold_back_those_behind_it():
         assert model.ended == [*range(1, 26), 0]
 
 
+@pytest.mark.parametrize(("fixed", "started"), [(False, 9), (True, 5)])
+def test_finished_trials_behind_one_that_is_held_up_widen_the_window(*, fixed: bool, started: int):
+    draws = draws_of(40)
+    model = Model(lambda number: 0.0 if number in {1, 2, 3, 4} else 0.4 + 0.2 * bool(number))
+    counts: list[int] = []
+    window = Lookahead(
+        draws, perform=model.perform, width=lambda: 4, close=model.close, fixed=fixed
+    )
+    with window as lookahead:
+        take(lookahead, draws[0], waiting=lambda: counts.append(len(model.started)))
+    assert counts[-1] == started
+
+
 def test_a_window_that_shrinks_holds_back_what_has_not_begun():
     draws = draws_of(40)
     model = Model()

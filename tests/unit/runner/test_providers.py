@@ -160,3 +160,36 @@ def test_a_provider_whose_package_is_missing_is_an_error_of_its_call():
     with pytest.raises(ProviderError, match="'no-such-api' is neither an API") as caught:
         providers.find("x")
     assert caught.value.kind == "not-found"
+
+
+class Workers:
+    """A cluster as far as limits go: it notes the server of each and its concurrency."""
+
+    slots = 12
+
+    def __init__(self) -> None:
+        self.limits: list[tuple[str, object]] = []
+
+    def limit(self, server: str, concurrency: object) -> None:
+        self.limits.append((server, concurrency))
+
+
+@pytest.mark.parametrize(("concurrency", "width"), [("auto", 12), (5, 5), (5000, 5000)])
+def test_calls_to_a_server_share_a_limit_on_a_cluster_whatever_the_names_of_its_providers(
+    tmp_path: Path, concurrency: Any, width: int
+):
+    text = "".join(
+        f'[tool.regauge.providers.{name}]\nbase_url = "http://{host}/v1"\n'
+        for name, host in (("one", "a"), ("two", "a"), ("three", "b"))
+    )
+    (tmp_path / "pyproject.toml").write_text(text)
+    workers: Any = Workers()
+    project = Project(root=tmp_path)
+    providers = Providers(
+        project, {}, concurrency=concurrency, workers=1, note=print, cluster=workers
+    )
+    assert providers.width == width
+    for name in ("one", "two", "three", "sim", "one"):
+        providers.find(name)
+    servers = ["http://a/v1", "http://a/v1", "http://b/v1", "sim"]
+    assert workers.limits == [(server, concurrency) for server in servers]

@@ -214,6 +214,31 @@ def test_a_case_that_does_not_add_up_is_an_error_on_its_line(edit: Any, told: st
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
+        (lambda h: h["cases"]["bob"].update(trials="3"), "valid integer"),
+        (lambda h: h["cases"]["bob"].update(trials=True), "valid integer"),
+        (lambda h: h["cases"]["bob"].update(passed="2"), "valid integer"),
+        (lambda h: h["cases"]["bob"].update(passed=-1), "-1 of 3 trials cannot have passed"),
+        (lambda h: h["cases"]["bob"].update(silent=-1), "-1 of 3 trials cannot be without"),
+        (lambda h: h["cases"]["bob"]["failed"].update(tone=-1), "more often than it judged"),
+        (lambda h: h["cases"]["bob"].update(abstained={"tone": -1}), "more often than it judged"),
+        (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4, -0.1]), "between 0 and 1"),
+        (lambda h: h["cases"]["bob"].update(outputs="ab"), "valid list"),
+        (lambda h: h["cases"]["bob"].update(digest="ab"), "String should match pattern"),
+        (lambda h: h["sessions"][0].update(trials=100), "valid string"),
+        (lambda h: h["sessions"][0].update(models=[1]), "valid string"),
+        (lambda h: h["judges"].update(tone=1), "valid string"),
+        (lambda h: h.update(version=1), "valid string"),
+        (lambda h: h.update(prompt_digest="A" * 64), "String should match pattern"),
+        (lambda h: h.update(rules={"tone": "1"}), "valid integer"),
+    ],
+)
+def test_a_value_of_another_type_or_below_its_least_is_an_error(edit: Any, told: str):
+    assert told in broken(edit)
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
         (lambda h: h["cases"]["bob"].update(numbers="100,103,108"), "trials of no session"),
         (lambda h: h["cases"]["bob"]["failed"].update(odd=1), "names 'odd', which is no judge"),
         (lambda h: h["cases"]["bob"].update(silent=1), "1 silent trials, and a judge spoke"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from regauge.evidence import NetReport, PairsReport, RoundReport, SuiteReport
 from regauge.gate import BaseTrials, Count, Gate, GateCase, GatePolicy, TrialFacts
-from regauge.gate._types import with_more_trials
+from regauge.gate._engine import _case_reasons, _suite_reasons
+from regauge.gate._types import CaseReport, with_more_trials
 from tests.unit.gate.engine.drive import (
     ONE,
     Tally,
@@ -254,3 +257,104 @@ def test_scores_that_fell_on_base_too_are_compared_side_by_side(candidate, verdi
     outcome = graded(8, candidate, base=(0.7, 0.72, 0.68))
     suite = outcome.suites[0]
     assert (suite.status, outcome.decision) == (verdict, decision)
+
+
+NONE = Count(passed=0, trials=0)
+NET = NetReport(base=NONE, candidate=NONE, p_worse=1.0, p_better=1.0, bound=0.05)
+
+
+def pairs(**p_values: float) -> PairsReport:
+    return PairsReport(base=NONE, candidate=NONE, p_values=p_values, bound=0.05)
+
+
+def look(p_value: float, **scores: float) -> RoundReport:
+    return RoundReport(
+        trials=2, total_trials=8, fails=3, expected=1.0, p_value=p_value, bound=0.01, scores=scores
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "reasons"),
+    [
+        ({"status": "passed"}, []),
+        ({"status": "untested"}, []),
+        ({"status": "unmeasured"}, ["unmeasured unmeasured"]),
+        ({"status": "unconfirmed"}, ["suite accept"]),
+        ({"status": "worse", "pairs": (pairs(tone=0.5), pairs(**{"": 0.01, "tone": 0.2}))}, ["suite reject"]),
+        ({"status": "worse", "pairs": (pairs(**{"": 0.2, "tone": 0.01}),)}, ["scores reject tone"]),
+        ({"status": "undecided"}, ["not-recorded undecided"]),
+        ({"status": "undecided", "provisional": True}, ["not-recorded accept"]),
+        ({"status": "undecided", "provisional": True, "rounds": (look(0.02),)}, ["not-recorded accept"]),
+        ({"status": "undecided", "provisional": True, "rounds": (look(0.01),)}, ["not-recorded undecided"]),
+        ({"status": "undecided", "provisional": True, "rounds": (look(0.0), look(0.02))}, ["not-recorded accept"]),
+        ({"status": "undecided", "provisional": True, "rounds": (look(0.2, tone=0.01),)}, ["not-recorded undecided"]),
+        ({"status": "passed", "net": (NET,)}, ["net accept"]),
+        ({"status": "worse", "net": (NET,)}, ["net reject"]),
+        ({"status": "undecided", "net": (NET,)}, ["net undecided"]),
+        ({"status": "unmeasured", "net": (NET,)}, ["net unmeasured"]),
+        ({"status": "undecided", "net": (NET,), "unrecorded_trials": 1}, ["not-recorded undecided"]),
+        ({"status": "passed", "unrecorded_trials": 1}, []),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_prompt_leads_to_a_reason(parts: dict[str, Any], reasons: list[str]):
+    parts = {**parts}
+    policy = GatePolicy(provisional=parts.pop("provisional", False))
+    suite = SuiteReport(prompt="p", cases=4, **parts)
+    texts = [f"{r.kind} {r.leads_to} {r.check}".strip() for r in _suite_reasons(suite, policy)]
+    assert texts == reasons
+
+
+@pytest.mark.parametrize(
+    ("parts", "options", "reasons"),
+    [
+        ({"status": "passed"}, {}, []),
+        ({"status": "passed", "accepted": "Late."}, {}, ["accepted accept"]),
+        ({"status": "unchanged", "state": "unchanged", "accepted": "Late."}, {}, []),
+        ({"status": "broken"}, {}, ["broken reject"]),
+        ({"status": "broken", "net": "passed"}, {}, ["broken accept"]),
+        ({"status": "broken", "net": "worse"}, {}, ["broken reject"]),
+        ({"status": "broken", "net": "undecided"}, {}, ["broken undecided"]),
+        ({"status": "broken", "net": "passed"}, {"on_broken": "block"}, ["broken reject"]),
+        ({"status": "broken"}, {"on_broken": "warn"}, ["broken accept"]),
+        ({"status": "broken", "accepted": "Late."}, {}, ["accepted accept"]),
+        ({"status": "broken", "tier": "critical"}, {"on_broken": "warn"}, ["critical reject"]),
+        ({"status": "broken", "tier": "critical", "accepted": "Late."}, {}, ["accepted accept", "critical reject"]),
+        ({"status": "removed", "state": "removed", "blocks": True}, {}, ["removed reject"]),
+        ({"status": "removed", "state": "removed"}, {}, []),
+        ({"status": "new", "bar": 2, "failed": 2}, {}, []),
+        ({"status": "new", "failed": 3}, {}, []),
+        ({"status": "new", "bar": 2, "failed": 3}, {}, ["new accept"]),
+        ({"status": "new", "bar": 2, "failed": 3, "blocks": True}, {}, ["new reject"]),
+        ({"status": "new", "bar": 2, "failed": 3, "tier": "critical", "blocks": True}, {}, ["critical reject"]),
+        ({"status": "unmeasured"}, {}, ["unmeasured unmeasured"]),
+        ({"status": "unmeasured", "unmeasured_trials": 1}, {}, ["unmeasured unmeasured"]),
+        ({"status": "unmeasured", "unrecorded_trials": 1}, {}, ["not-recorded unmeasured"]),
+        ({"status": "undecided", "unmeasured_trials": 1}, {}, ["unmeasured undecided"]),
+        ({"status": "undecided", "unrecorded_trials": 1}, {}, ["not-recorded undecided"]),
+        ({"status": "undecided", "unrecorded_trials": 1}, {"provisional": True}, ["not-recorded accept"]),
+        ({"status": "undecided"}, {}, ["undecided undecided"]),
+        ({"status": "undecided"}, {"on_undecided": "warn"}, ["undecided accept"]),
+        ({"status": "undecided", "net": "passed"}, {}, ["undecided accept"]),
+        ({"status": "undecided", "net": "worse"}, {}, ["undecided accept"]),
+        ({"status": "undecided", "net": "undecided"}, {}, ["undecided undecided"]),
+        ({"status": "drifted"}, {}, ["drifted accept"]),
+        ({"status": "drifted"}, {"on_drifted": "block"}, ["drifted undecided"]),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_case_leads_to_a_reason(
+    parts: dict[str, Any], options: dict[str, Any], reasons: list[str]
+):
+    parts = {**parts}
+    net, bar, failed = parts.pop("net", ""), parts.pop("bar", None), parts.pop("failed", 0)
+    case = CaseReport(
+        **{"prompt": "p", "case": "c", "tier": "required", "state": "changed", "blocks": False} | parts,
+        candidate=Count(passed=0, trials=failed),
+        before=NONE,
+        today=NONE,
+        checks=(),
+        bar=None if bar is None else Count(passed=0, trials=bar),
+    )  # fmt: skip
+    suites = {"p": SuiteReport(prompt="p", cases=1, status=net, net=(NET,))} if net else {}
+    policy = GatePolicy(**options)
+    texts = [f"{r.kind} {r.leads_to}" for r in _case_reasons(case, policy, suites)]
+    assert texts == reasons
