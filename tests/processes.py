@@ -7,9 +7,10 @@ and streams, and an end like any other's. Run as a script, this file is the proc
 A command with `-n` has xdist's workers made in the same way: forks of what it was before pytest
 ran in it. What few commands load is `loaded` by a process that forks for these alone.
 
-It has also run once: patterns are compiled, and types and hooks inspected, as in the second run of
-a process. What a command does before it has loaded anything is no matter for this: how it answers
-signals and what it imports is tested with processes that start from nothing.
+It has also run commands once: patterns and templates are compiled, types and hooks inspected, and
+instructions of prompts read, as in the second run of a process. What a command does before it has
+loaded anything is no matter for this: how it answers signals and what it imports is tested with
+processes that start from nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import gc
 import hashlib
 import importlib
 import inspect
+import io
 import itertools
 import json
 import os
@@ -241,10 +243,10 @@ def start(
 
 
 @contextlib.contextmanager
-def scripts(*paths: Path) -> Iterator[Path]:
+def scripts(*paths: Path, loaded: tuple[str, ...] = ()) -> Iterator[Path]:
     """A folder for PATH: a shell that finds these scripts there gets forks that become them."""
     # Of their own: a command that waits for its end may itself run these scripts.
-    connection = _forking().another()
+    connection = _forking(*loaded).another()
     forking = _Forking(connection)
     with (
         connection,
@@ -384,12 +386,12 @@ def _load(folder: Path) -> None:
     _keep_names_of_plugins()
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
-    _run_once()
     _keep_lines(folder)
+    _run_once()
 
 
 def _run_once() -> None:
-    """Run pytest on a small project, and forget what depends on where and when a run is."""
+    """Run pytest and commands on small projects, and forget what depends on where and when a run is."""
     import pytest
 
     from regauge.providers import registry
@@ -407,16 +409,58 @@ def _run_once() -> None:
             path.write_text(text, encoding="utf-8")
         os.chdir(folder)
         pytest.main(["evals", "--record=missing"])
+        # What fails here fails where it is tested, as it would without this.
+        with contextlib.suppress(Exception):
+            _run_commands(Path(folder, "repository"))
         os.chdir(before[0])
     os.environ.clear()
     os.environ.update(before[1])
     sys.path[:] = before[2]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "evals"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"evals", "tests"}]:
         del sys.modules[name]
     registry.registered_providers.cache_clear()
     registry.load_provider.cache_clear()
     # Objects of the run that nobody needs would be frozen with the rest.
     gc.collect()
+
+
+def _run_commands(root: Path) -> None:
+    """Run commands on the small project of this directory, and on the prompt that most tests gate."""
+    from regauge.cli import main
+
+    def run(*words: str) -> None:
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            main([*words])
+
+    run("bump", "triage")
+    run("lint")
+    run("mutate", "triage")
+    run("baseline", "update", "--trials=1")
+    run("doctor", "--offline")
+    run("runs", "list")
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.gate_repo import NAME, PROMPT, REWORDED, GateRepo, label_definitions
+
+    class Repository(GateRepo):
+        def _run(self, _module: str, arguments: Iterable[str], _code: int | None) -> str:
+            os.environ.clear()
+            os.environ.update(self._environ)
+            os.chdir(self.root)
+            run(*arguments)
+            return ""
+
+    root.mkdir()
+    repo = Repository(root)
+    repo.branch("reworded")
+    repo.release("minor", REWORDED)
+    repo.gate(code=0)
+    repo.branch("bare")
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), ""))
+    repo.gate(code=1)
+    repo.regauge("report", "latest", "-o", "report.html")
+    repo.regauge("report", "latest", "-o", "report.md")
+    repo.regauge("refine", NAME, "--proposers=rules")
+    repo.regauge("log", NAME, "--runs")
 
 
 def _use_huge_pages() -> None:
