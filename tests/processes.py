@@ -109,21 +109,32 @@ _PROJECT = {
     ),
 }
 # Passes its streams, arguments, directory and environment to a fork, and ends as the fork does.
+# It imports only what is part of the interpreter: to load `json` and `socket` takes longer than all
+# the rest.
 _SCRIPT = """\
 #!{python} -IS
-import json, os, socket, sys
+import _socket, posix, sys
+from _json import encode_basestring_ascii as quoted
 
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect({address!r})
-    request = {{"module": {script!r}, "arguments": sys.argv[1:]}}
-    request |= {{"cwd": os.getcwd(), "env": {{**os.environ}}}}
-    socket.send_fds(connection, [b"!"], [0, 1, 2])
-    connection.sendall(json.dumps(request).encode() + b"\\n")
-    connection.recv({size}, socket.MSG_WAITALL)
-    code = connection.recv({size}, socket.MSG_WAITALL)
+def text(name):
+    return quoted(name.decode(sys.getfilesystemencoding(), "surrogateescape"))
+
+connection = _socket.socket(_socket.AF_UNIX)
+connection.connect({address!r})
+arguments = ", ".join(map(quoted, sys.argv[1:]))
+env = ", ".join(text(name) + ": " + text(value) for name, value in posix.environ.items())
+request = (
+    '{{"module": ' + quoted({script!r}) + ', "arguments": [' + arguments + '], "cwd": '
+    + quoted(posix.getcwd()) + ', "env": {{' + env + '}}}}\\n'
+)
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
+connection.sendmsg([b"!"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+connection.sendall(request.encode())
+connection.recv({size}, _socket.MSG_WAITALL)
+code = connection.recv({size}, _socket.MSG_WAITALL)
 code = int.from_bytes(code, "big", signed=True)
 if code < 0:
-    os.kill(os.getpid(), -code)
+    posix.kill(posix.getpid(), -code)
 sys.exit(code)
 """
 
@@ -399,6 +410,7 @@ def _run_once() -> None:
     # pytest collects garbage at its end, among all that was loaded.
     gc.freeze()
     before = Path.cwd(), {**os.environ}, [*sys.path]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # The SDK of OpenAI states it with each call; Python starts a program to find it out.
     platform.platform()
@@ -416,6 +428,9 @@ def _run_once() -> None:
     os.environ.clear()
     os.environ.update(before[1])
     sys.path[:] = before[2]
+    # A command leaves its own, for a signal that arrives as it ends.
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     for name in [name for name in sys.modules if name.partition(".")[0] in {"evals", "tests"}]:
         del sys.modules[name]
     registry.registered_providers.cache_clear()
