@@ -7,9 +7,10 @@ and streams, and an end like any other's. Run as a script, this file is the proc
 A command with `-n` has xdist's workers made in the same way: forks of what it was before pytest
 ran in it. What few commands load is `loaded` by a process that forks for these alone.
 
-It has also run once: patterns are compiled, and types and hooks inspected, as in the second run of
-a process. What a command does before it has loaded anything is no matter for this: how it answers
-signals and what it imports is tested with processes that start from nothing.
+It has also run commands once: patterns and templates are compiled, types and hooks inspected, and
+instructions of prompts read, as in the second run of a process. What a command does before it has
+loaded anything is no matter for this: how it answers signals and what it imports is tested with
+processes that start from nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import gc
 import hashlib
 import importlib
 import inspect
+import io
 import itertools
 import json
 import os
@@ -107,21 +109,32 @@ _PROJECT = {
     ),
 }
 # Passes its streams, arguments, directory and environment to a fork, and ends as the fork does.
+# It imports only what is part of the interpreter: to load `json` and `socket` takes longer than all
+# the rest.
 _SCRIPT = """\
 #!{python} -IS
-import json, os, socket, sys
+import _socket, posix, sys
+from _json import encode_basestring_ascii as quoted
 
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect({address!r})
-    request = {{"module": {script!r}, "arguments": sys.argv[1:]}}
-    request |= {{"cwd": os.getcwd(), "env": {{**os.environ}}}}
-    socket.send_fds(connection, [b"!"], [0, 1, 2])
-    connection.sendall(json.dumps(request).encode() + b"\\n")
-    connection.recv({size}, socket.MSG_WAITALL)
-    code = connection.recv({size}, socket.MSG_WAITALL)
+def text(name):
+    return quoted(name.decode(sys.getfilesystemencoding(), "surrogateescape"))
+
+connection = _socket.socket(_socket.AF_UNIX)
+connection.connect({address!r})
+arguments = ", ".join(map(quoted, sys.argv[1:]))
+env = ", ".join(text(name) + ": " + text(value) for name, value in posix.environ.items())
+request = (
+    '{{"module": ' + quoted({script!r}) + ', "arguments": [' + arguments + '], "cwd": '
+    + quoted(posix.getcwd()) + ', "env": {{' + env + '}}}}\\n'
+)
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in range(3))
+connection.sendmsg([b"!"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+connection.sendall(request.encode())
+connection.recv({size}, _socket.MSG_WAITALL)
+code = connection.recv({size}, _socket.MSG_WAITALL)
 code = int.from_bytes(code, "big", signed=True)
 if code < 0:
-    os.kill(os.getpid(), -code)
+    posix.kill(posix.getpid(), -code)
 sys.exit(code)
 """
 
@@ -241,10 +254,10 @@ def start(
 
 
 @contextlib.contextmanager
-def scripts(*paths: Path) -> Iterator[Path]:
+def scripts(*paths: Path, loaded: tuple[str, ...] = ()) -> Iterator[Path]:
     """A folder for PATH: a shell that finds these scripts there gets forks that become them."""
     # Of their own: a command that waits for its end may itself run these scripts.
-    connection = _forking().another()
+    connection = _forking(*loaded).another()
     forking = _Forking(connection)
     with (
         connection,
@@ -384,12 +397,12 @@ def _load(folder: Path) -> None:
     _keep_names_of_plugins()
     # It would say of plugins that they were loaded too early to have their asserts rewritten.
     AssertionRewritingHook._warn_already_imported = _say_nothing  # type: ignore[method-assign] # of pytest
-    _run_once()
     _keep_lines(folder)
+    _run_once()
 
 
 def _run_once() -> None:
-    """Run pytest on a small project, and forget what depends on where and when a run is."""
+    """Run pytest and commands on small projects, and forget what depends on where and when a run is."""
     import pytest
 
     from regauge.providers import registry
@@ -397,6 +410,7 @@ def _run_once() -> None:
     # pytest collects garbage at its end, among all that was loaded.
     gc.freeze()
     before = Path.cwd(), {**os.environ}, [*sys.path]
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     os.environ |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     # The SDK of OpenAI states it with each call; Python starts a program to find it out.
     platform.platform()
@@ -407,16 +421,61 @@ def _run_once() -> None:
             path.write_text(text, encoding="utf-8")
         os.chdir(folder)
         pytest.main(["evals", "--record=missing"])
+        # What fails here fails where it is tested, as it would without this.
+        with contextlib.suppress(Exception):
+            _run_commands(Path(folder, "repository"))
         os.chdir(before[0])
     os.environ.clear()
     os.environ.update(before[1])
     sys.path[:] = before[2]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "evals"]:
+    # A command leaves its own, for a signal that arrives as it ends.
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"evals", "tests"}]:
         del sys.modules[name]
     registry.registered_providers.cache_clear()
     registry.load_provider.cache_clear()
     # Objects of the run that nobody needs would be frozen with the rest.
     gc.collect()
+
+
+def _run_commands(root: Path) -> None:
+    """Run commands on the small project of this directory, and on the prompt that most tests gate."""
+    from regauge.cli import main
+
+    def run(*words: str) -> None:
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            main([*words])
+
+    run("bump", "triage")
+    run("lint")
+    run("mutate", "triage")
+    run("baseline", "update", "--trials=1")
+    run("doctor", "--offline")
+    run("runs", "list")
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.gate_repo import NAME, PROMPT, REWORDED, GateRepo, label_definitions
+
+    class Repository(GateRepo):
+        def _run(self, _module: str, arguments: Iterable[str], _code: int | None) -> str:
+            os.environ.clear()
+            os.environ.update(self._environ)
+            os.chdir(self.root)
+            run(*arguments)
+            return ""
+
+    root.mkdir()
+    repo = Repository(root)
+    repo.branch("reworded")
+    repo.release("minor", REWORDED)
+    repo.gate(code=0)
+    repo.branch("bare")
+    repo.release("minor", (label_definitions(repo.read(PROMPT)), ""))
+    repo.gate(code=1)
+    repo.regauge("report", "latest", "-o", "report.html")
+    repo.regauge("report", "latest", "-o", "report.md")
+    repo.regauge("refine", NAME, "--proposers=rules")
+    repo.regauge("log", NAME, "--runs")
 
 
 def _use_huge_pages() -> None:

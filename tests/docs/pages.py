@@ -23,7 +23,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack, chdir
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sybil import Example
 
-__all__ = ["ROOT", "Page", "pages"]
+__all__ = ["LOADED", "ROOT", "Page", "pages"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +68,8 @@ _GIT = re.compile(r"(?<![\w./-])git (?!init\b)")
 # A command that a shell would only split into words.
 _WITHOUT_SHELL = re.compile(r"(regauge|pytest) [^|&;<>()$`*?\[\]{}~#!\\\n]*|regauge|pytest")
 _DROPPED = {"CI", "FORCE_COLOR", "PY_COLORS"}
+# What the evals of this repository load.
+LOADED = ("quiet_deepeval",)
 _PLUGINS = {
     "repository": "regauge.pytest_plugin,xdist.plugin,pytest_socket",
     "empty": "regauge.pytest_plugin",
@@ -102,12 +104,14 @@ class Page:
         scratch: Where projects are made.
         here: Where the next example runs.
         text: The page with the output that its commands have now.
+        loaded: What its commands need not load.
     """
 
     path: Path
     scratch: Path
     text: str = ""
     here: Path = ROOT
+    loaded: tuple[str, ...] = ()
     _plugins: str = ""
     _code: int = 0
     _ports: dict[str, str] = field(default_factory=dict)
@@ -125,9 +129,9 @@ class Page:
         document.namespace["__name__"] = "page"
         wrong: list[str] = []
         new: list[tuple[int, int, str]] = []
-        with self._open:
-            own = (Path(sys.executable).with_name(name) for name in ("regauge", "pytest"))
-            self._scripts = self._open.enter_context(processes.scripts(*own))
+        if "<!-- project: repository -->" in self.text:
+            self.loaded = LOADED
+        with self.commands():
             for example in document.examples():
                 with chdir(self.here):
                     problem = _evaluated(example)
@@ -139,6 +143,15 @@ class Page:
         for start, end, body in reversed(new):
             self.text = self.text[:start] + body + self.text[end:]
         return wrong
+
+    @contextmanager
+    def commands(self) -> Iterator[None]:
+        """Have a shell find commands that need not load regauge first."""
+        own = (Path(sys.executable).with_name(name) for name in ("regauge", "pytest"))
+        with self._open:
+            scripts = processes.scripts(*own, loaded=self.loaded)
+            self._scripts = self._open.enter_context(scripts)
+            yield
 
     def _parts(self, document: Document) -> Iterator[Region]:
         """What there is to do in a page; a fence belongs to the comment above it."""
@@ -232,7 +245,9 @@ class Page:
         if _WITHOUT_SHELL.fullmatch(line):
             name, *words = shlex.split(line)
             script = str(binaries / name)
-            done = processes.run(script, *words, cwd=self.here, env=env, one_stream=True)
+            done = processes.run(
+                script, *words, cwd=self.here, env=env, one_stream=True, loaded=self.loaded
+            )
         else:
             done = subprocess.run(
                 ["bash", "-c", f"(exit {self._code})\n{line}"],

@@ -18,7 +18,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from playwright.sync_api import sync_playwright
 
-from tests.docs.pages import Page
+from tests.docs.pages import LOADED, Page
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "explanation" / "pictures"
@@ -61,10 +61,11 @@ VARYING = re.compile(
 
 def rejected(scratch: Path) -> tuple[str, Path]:
     """The comment, as Markdown, and the report of a gate that rejects the change."""
-    page = Page(path=ROOT / "README.md", scratch=scratch)
+    page = Page(path=ROOT / "README.md", scratch=scratch, loaded=LOADED)
     page.begin("repository")
-    for command in CHANGE:
-        page.shell(command)
+    with page.commands():
+        for command in CHANGE:
+            page.shell(command)
     comment = page.here / "comment.md"
     return comment.read_text(encoding="utf-8"), page.here / "report.html"
 
@@ -73,7 +74,8 @@ def covered(scratch: Path) -> Path:
     """The coverage page of the prompt that `regauge init` writes."""
     page = Page(path=ROOT / "README.md", scratch=scratch)
     page.begin("empty")
-    page.shell("regauge init --yes && regauge mutate ticket-kind -o coverage.html")
+    with page.commands():
+        page.shell("regauge init --yes && regauge mutate ticket-kind -o coverage.html")
     return page.here / "coverage.html"
 
 

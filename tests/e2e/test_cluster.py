@@ -424,7 +424,7 @@ def test_a_worker_that_is_not_like_the_driver_is_refused_and_the_others_continue
 def test_a_worker_out_of_memory_leaves_cases_unmeasured_and_the_same_command_continues(
     live: EvalProject, endpoint: Endpoint, dask: Dask, tmp_path: Path
 ):
-    live.settings(provider=f"{PRICES}deadline_s = 5\n")
+    live.settings(provider=f"{PRICES}deadline_s = 5\nmax_attempts = 2\n")
     (tmp_path / "sitecustomize.py").write_text(GREEDY)
     live.golden([live.case(number) for number in range(2)])
     endpoint.latency_s = 3

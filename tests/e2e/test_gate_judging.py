@@ -286,7 +286,7 @@ def test_a_script_that_the_program_of_a_judge_includes_is_named(tmp_path: Path, 
     repo.write("judge.sh", ". ./answers.sh\nanswer\n")
     repo.write("answers.sh", "answer() { cat > /dev/null; echo pass; }\n")
     repo.write(EVAL, PROGRAM)
-    start(repo, baseline=True)
+    start(repo, baseline=False)
     repo.branch("other-answers")
     repo.release("minor", REWORDED)
     repo.write("answers.sh", "answer() { cat > /dev/null; echo 1; }\n")

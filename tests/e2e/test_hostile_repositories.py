@@ -34,7 +34,6 @@ HOOKS = (
 )
 # What people run in a checkout of others; none of it asks for a program to be started.
 CALLS = (
-    ("lint",),
     ("lint", "--base", "HEAD~1"),
     ("log", NAME),
     ("diff", NAME, "1.0.0"),
@@ -44,7 +43,6 @@ CALLS = (
     ("show", f"{NAME}@1.0.0"),
     ("doctor", "--offline"),
     ("bump", NAME, "minor", "-m", "Edit"),
-    ("gate", "HEAD~1", "--dry-run"),
     ("gate", "HEAD~1"),
     ("refine", NAME, "--dry-run"),
     ("record", "--dry-run"),

@@ -1264,7 +1264,7 @@ messages:
 
 
 @pytest.fixture
-def prompted(repository: EvalProject) -> EvalProject:
+def prompted(repository: EvalProject, request: pytest.FixtureRequest) -> EvalProject:
     """A branch whose target loads a prompt that lost a line."""
     repository.write("app/pipeline.py", PROMPTED)
     repository.write("program.py", PROMPTED_PROGRAM)
@@ -1277,7 +1277,7 @@ def prompted(repository: EvalProject) -> EvalProject:
             "expected": {"severity": "critical" if n % 2 else "info"},
             "split": "holdout" if n % 3 == 0 else "train",
         }
-        for n in range(12)
+        for n in range(getattr(request, "param", 12))
     )
     commit(repository, branch="change")
     without = SYSTEM.replace("      - critical: fire or smoke\n", "")
@@ -1285,22 +1285,32 @@ def prompted(repository: EvalProject) -> EvalProject:
     return repository
 
 
-@pytest.mark.parametrize("kind", ["python", "command"])
+# A program runs for each call, so it has few cases.
+@pytest.mark.parametrize(
+    ("prompted", "kind", "train", "holdout"),
+    [(12, "python", 8, 4), (6, "command", 4, 2)],
+    indirect=["prompted"],
+    ids=["python", "command"],
+)
 def test_a_prompt_is_refined_through_the_target_that_loads_it(
-    prompted: EvalProject, kind: str, as_program: Callable[[Path], Path]
+    prompted: EvalProject, kind: str, train: int, holdout: int, as_program: Callable[[Path], Path]
 ) -> None:
     if kind == "command":
         argv = json.dumps([str(as_program(prompted.root / "program.py"))])
         table = f'[tool.regauge.targets.app]\nkind = "command"\nargv = {argv}\nfiles = ["app"]\n'
         prompted.settings(provider=f'{table}prompts = ["triage"]\n')
     estimate = prompted.command("refine", "app", "--dry-run", "--proposers=rules")
-    assert "triage: 8 training cases, 4 held out" in estimate.stdout, estimate.stderr
+    counts = f"triage: {train} training cases, {holdout} held out"
+    assert counts in estimate.stdout, estimate.stderr
     done = prompted.command("refine", "triage", "--proposers=rules", "--apply")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the gate accepts all 12 cases; held-out failures 6 of 12 -> 0 of 8" in done.stderr
+    failures = "6 of 12 -> 0 of 8" if holdout == 4 else "3 of 6 -> 0 of 6"
+    assert (
+        f"the gate accepts all {train + holdout} cases; held-out failures {failures}" in done.stderr
+    )
     written = (prompted.root / "prompts/triage.prompt.yml").read_text()
     assert "- critical: fire or smoke" in written
-    if kind == "command":  # a program runs for each call; what follows makes calls as above
+    if kind == "command":  # what follows makes calls as above
         return
     assert prompted.command("refine", "verify").returncode == 0
     prompted.run("--record=missing").assert_outcomes(passed=12)

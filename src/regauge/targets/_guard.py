@@ -5,12 +5,12 @@ It is started as a script: FD PROGRAM ARGUMENT...; FD is a pipe that the parent 
 
 from __future__ import annotations
 
+# `signal`, `subprocess` and `threading` take as long to load as Python to start.
 import os
-import signal
-import subprocess
 import sys
-import threading
+from _thread import start_new_thread
 
+_SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _NOT_STARTED = 127
 _SIGNALS = 128
 
@@ -18,17 +18,21 @@ _SIGNALS = 128
 def main() -> int:
     """Run the program and return its exit status."""
     pipe, arguments = int(sys.argv[1]), sys.argv[2:]
+    os.set_inheritable(pipe, False)  # noqa: FBT003 - it takes no keyword
 
     def watch() -> None:
         os.read(pipe, 1)
-        os.killpg(0, signal.SIGKILL)
+        os.killpg(0, _SIGKILL)
 
-    threading.Thread(target=watch, daemon=True).start()
+    start_new_thread(watch, ())
     try:
-        status = subprocess.Popen(arguments).wait()  # noqa: S603 - no shell
+        # Python ignores these two signals, and a program would, too.
+        ignored = (_SIGPIPE, _SIGXFSZ)
+        child = os.posix_spawnp(arguments[0], arguments, os.environ, setsigdef=ignored)
     except OSError as error:
         print(f"{arguments[0]} cannot be started: {error.strerror}", file=sys.stderr)  # noqa: T201
         return _NOT_STARTED
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return status if status >= 0 else _SIGNALS - status
 
 

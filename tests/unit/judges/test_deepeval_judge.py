@@ -458,6 +458,7 @@ def test_a_graph_may_stand_in_a_file(tmp_path):
 
 HASHED = """
 import asyncio, sys
+sys.modules["anthropic"] = None  # deepeval loads it where it is installed
 sys.path.insert(0, {root!r})
 from tests.e2e.test_deepeval_metrics import FACTORIES, OPTIONS, ANSWER
 from tests.unit.judges.deepeval_responses import Calls, bound, case, completion

@@ -10,6 +10,7 @@ import shlex
 import tempfile
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
@@ -26,6 +27,8 @@ from regauge.wording import percent, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from jinja2 import Template
 
     from regauge.datasets import GoldenCase
     from regauge.judges.calibration import LabelSheet
@@ -131,6 +134,24 @@ def render_page(
         data: Data for the scripts; a text is JSON that is already escaped.
         values: Values for the template.
     """
+    style = _join_assets(("report.css", *styles))
+    script = f'"use strict";\n(() => {{\n{_join_assets(scripts)}}})();\n'
+    return _template(name).render(
+        style=_Verbatim(style),
+        script=_Verbatim(script),
+        policy=_policy(style, script),
+        data=_Verbatim(data if isinstance(data, str) else _json(data or {})),
+        **values,
+    )
+
+
+def _join_assets(names: Iterable[str]) -> str:
+    assets = files("regauge.reports.html") / "assets"
+    return "\n".join((assets / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache  # a report of many files renders one template for each
+def _template(name: str) -> Template:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -149,20 +170,7 @@ def render_page(
         "when": _format_time,
         "shell": shlex.quote,
     }
-    assets = files("regauge.reports.html") / "assets"
-
-    def join_assets(names: Sequence[str]) -> str:
-        return "\n".join((assets / asset).read_text(encoding="utf-8") for asset in names)
-
-    style = join_assets(("report.css", *styles))
-    script = f'"use strict";\n(() => {{\n{join_assets(scripts)}}})();\n'
-    return environment.from_string(join_assets([f"{name}.html.j2"])).render(
-        style=_Verbatim(style),
-        script=_Verbatim(script),
-        policy=_policy(style, script),
-        data=_Verbatim(data if isinstance(data, str) else _json(data or {})),
-        **values,
-    )
+    return environment.from_string(_join_assets([f"{name}.html.j2"]))
 
 
 class _Verbatim(str):
