@@ -284,6 +284,12 @@ WITH_EVALS = {
 }  # fmt: skip
 
 
+def forget_evals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pytest import the evals again: earlier ones were of another project."""
+    for module in [module for module in sys.modules if module.partition(".")[0] == "evals"]:
+        monkeypatch.delitem(sys.modules, module)
+
+
 @pytest.mark.parametrize("name", WITH_EVALS)
 def test_commands_that_run_evals_print_what_was_written_down(
     name: str, project: Path, monkeypatch: pytest.MonkeyPatch
@@ -291,8 +297,7 @@ def test_commands_that_run_evals_print_what_was_written_down(
     monkeypatch.setattr("regauge.cli._terminal._LOG_S", 3600.0)
     texts: list[str] = []
     for words in WITH_EVALS[name]:
-        for module in [module for module in sys.modules if module.partition(".")[0] == "evals"]:
-            monkeypatch.delitem(sys.modules, module)
+        forget_evals(monkeypatch)
         if words.startswith(("git ", "edit ", "write ")):
             texts.append(told(words, project))
         else:
@@ -306,6 +311,7 @@ def test_a_gate_shows_the_trials_of_its_rounds_and_the_time_left(
 ):
     monkeypatch.setattr("regauge.cli._terminal._LOG_S", 0.0)
     monkeypatch.setattr("regauge.gate._run._PROGRESS_EVERY_S", 0.0)
+    forget_evals(monkeypatch)
     lines = printed("gate HEAD")
     form = (
         r"stderr: regauge gate: round (\d), (\d+) of (\d+) trials, \$0(, about \d+ s left of it)?"
