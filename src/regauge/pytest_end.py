@@ -136,6 +136,7 @@ class PytestEnd:
             git=git_state(self.project.root, output_dir=self.project.recordings_dir),
             decision=self.gate.document if self.gate is not None else None,
             suggestions=self._suggestions,
+            failed_tests=self._end.failed_tests,
             shard=self._part(session, shard) if shard is not None else None,
         )
         self._trouble += filter(None, [self.writer.trouble])
@@ -223,6 +224,7 @@ class PytestEnd:
             turns=self.finished_items.count,
             without_result=self.finished_items.without_result,
             left_out=self.finished_items.left_out,
+            failed_tests=self.finished_items.failed_tests,
             # The omissions of a gate are part of its decision.
             omissions=[*map(str, self.omissions)]
             if self.gate is None or self.evals.options.shard is not None

@@ -108,10 +108,12 @@ class FinishedItems:
         has_result: Whether a planned item has a result or a failure, by node id; None before it
             runs.
         left_out: The reasons of unmeasured items without a row in the run record, by node id.
+        failed_tests: The messages of tests that failed apart from their judges, by node id.
     """
 
     has_result: dict[str, bool | None] = field(default_factory=dict[str, "bool | None"])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
+    failed_tests: dict[str, str] = field(default_factory=dict[str, str])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:

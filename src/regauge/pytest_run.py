@@ -351,6 +351,8 @@ class PytestRun:
             self._gate.amend(item, report)
         if planned_case is None:
             return report
+        if report.failed and (message := self._message_apart_from_judges(report, excinfo)):
+            self.finished_items.failed_tests.setdefault(item.nodeid, message)
         redact = self._session.completions.redact
         # pytest keeps three reports of every item until the end of a run.
         if report.keywords == self._keywords:
@@ -363,6 +365,18 @@ class PytestRun:
             pairs[:] = [redact_property(pair, redact) for pair in pairs]
         self._properties = report.user_properties
         return redact_report(report, redact, self._config)
+
+    def _message_apart_from_judges(
+        self, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[BaseException] | None
+    ) -> str:
+        """The message of a failure that neither judges nor the gate explain; else empty."""
+        if excinfo is None:
+            return str(report.longrepr)  # of a mark, such as a strict xfail
+        error = excinfo.value
+        is_explained = isinstance(error, RegaugeError | CaseFailed)
+        if is_explained or (self._gate is not None and self._gate.failed(error)):
+            return ""
+        return excinfo.exconly(tryshort=True).partition("\n")[0]
 
     def _replace_traceback(
         self,

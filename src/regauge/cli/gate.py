@@ -45,7 +45,6 @@ from regauge.pytest_suggest import suggestion_lines
 from regauge.reports import (
     decide_again,
     decision_lines,
-    decision_markdown,
     estimated_cost,
     find_run,
     gate_annotations,
@@ -53,6 +52,7 @@ from regauge.reports import (
     quantity,
     read_record,
     read_rows,
+    record_markdown,
     recorded_lines,
     write_job_summary,
 )
@@ -109,8 +109,7 @@ def _write(
     if file is not None and Path(file).suffix.lower() == ".json":
         write_and_report(document.model_dump_json(indent=1) + "\n", file)
     elif file is not None:
-        suites, suggestions = record.suites, record.suggestions
-        write_and_report(decision_markdown(document, suites=suites, suggestions=suggestions), file)
+        write_and_report(record_markdown(record, ()), file)
 
 
 @click.command(name="gate", epilog=_EPILOG)

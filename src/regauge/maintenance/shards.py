@@ -582,6 +582,9 @@ def _record(
         git=first.git,
         options=first.options,
         suites=sorted(tally.suites(first.options.get("models") or ()), key=place),
+        failed_tests={
+            node: message for part in parts for node, message in part.record.failed_tests.items()
+        },
         merged=MergedShards(
             count=parts[0].shard.count, missing=list(missing), base=parts[0].shard.base
         ),

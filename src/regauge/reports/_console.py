@@ -12,7 +12,7 @@ from regauge.reports._tally import difference_text, label_table, rate_text, wron
 from regauge.wording import first_of, percent, plural, printable, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
     from regauge.reports._documents import DecisionDocument, RunRecord, SuiteSummary
@@ -29,6 +29,7 @@ Tone: TypeAlias = Literal["plain", "good", "bad", "warn", "quiet"]
 
 # The summary stays on one screen; the report has every case.
 _NAMED_CASES_MAX = 5
+_FAILED_TESTS_MAX = 5
 _K_SHOWN = 5
 _GROUPS_MAX, _MODES_MAX, _NAMES_MAX = 5, 5, 2
 _RECORDED_NOUNS = {"embeddings": "vector", "judges": "judge call", "verdicts": "measurement"}
@@ -119,6 +120,20 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
             for suite, line in zip(suites, lines, strict=True)
         ),
     ]
+
+
+def failed_tests_text(tests: Mapping[str, str]) -> str:
+    """The number of tests that failed apart from their judges; empty for none."""
+    return f"; {plural(len(tests), 'test')} failed apart from judges" if tests else ""
+
+
+def failed_test_lines(
+    tests: Mapping[str, str], *, name: Callable[[str], str] = str, words: Callable[[str], str] = str
+) -> list[str]:
+    """The first tests that failed apart from their judges, each with its message."""
+    shown = [*tests.items()][:_FAILED_TESTS_MAX]
+    more = [f"… and {len(tests) - len(shown)} more"] if len(tests) > len(shown) else []
+    return [*(f"{name(node)}: {words(message)}" for node, message in shown), *more]
 
 
 def shard_lines(record: RunRecord) -> list[StyledLine]:

@@ -710,6 +710,8 @@ class RunRecord(_Document):
         suites: A summary per prompt, dataset and model.
         decision: [The gate's decision](gate.md#the-decision-as-json), or null.
         suggestions: Proposals of `--suggest`.
+        failed_tests: The messages of tests that failed apart from their judges, by node id: own
+            assertions, fixtures and marks.
         shard: The part of a [sharded run](../how-to/scale.md#shards), with digests of what it ran;
             else null.
         merged: For merged shards: their `count`, those `missing`, and the `base` of a gate.
@@ -728,6 +730,7 @@ class RunRecord(_Document):
     suites: list[SuiteSummary]
     decision: DecisionDocument | None = None
     suggestions: list[Suggestion] = []
+    failed_tests: dict[str, str] = {}
     shard: ShardPart | None = None
     merged: MergedShards | None = None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import fence_lines, fold_lines, table_lines
-from regauge.reports._console import duration, money, named_suites
+from regauge.reports._console import duration, failed_tests_text, money, named_suites
 from regauge.reports._gate_console import (
     STATUSES,
     accepted_cases,
@@ -20,6 +20,7 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._markdown import (
+    failed_test_blocks,
     inline_code,
     run_markdown,
     shown_name,
@@ -29,7 +30,7 @@ from regauge.reports._markdown import (
 from regauge.wording import percent, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.evidence import CaseStatus
     from regauge.reports._documents import (
@@ -170,7 +171,12 @@ def record_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     if record.decision is None:
         return run_markdown(record, rows)
     suites = named_suites(record.suites, record.decision)
-    return decision_markdown(record.decision, suites=suites, suggestions=record.suggestions)
+    return decision_markdown(
+        record.decision,
+        suites=suites,
+        suggestions=record.suggestions,
+        failed_tests=record.failed_tests,
+    )
 
 
 def decision_markdown(
@@ -178,6 +184,7 @@ def decision_markdown(
     *,
     suites: Sequence[SuiteSummary] = (),
     suggestions: Sequence[Suggestion] = (),
+    failed_tests: Mapping[str, str] | None = None,
 ) -> str:
     """The decision, a table of prompts, listed cases, and the command that decides again.
 
@@ -187,10 +194,13 @@ def decision_markdown(
         document: The decision.
         suites: The suites of the run, for cost and latency.
         suggestions: Suggested revisions.
+        failed_tests: The messages of tests that failed apart from their judges, by node id.
     """
     text = ""
+    tests = failed_tests or {}
+    below = [*failed_test_blocks(tests), *suggestion_blocks(suggestions)]
     for limits in _LIMITS:
-        text = "\n".join(_parts(document, suites, suggestions, limits)) + "\n"
+        text = "\n".join(_parts(document, suites, tests, below, limits)) + "\n"
         if len(text) <= _CHARS_MAX:
             break
     return text
@@ -199,12 +209,14 @@ def decision_markdown(
 def _parts(
     document: DecisionDocument,
     suites: Sequence[SuiteSummary],
-    suggestions: Sequence[Suggestion],
+    tests: Mapping[str, str],
+    below: Sequence[str],
     limits: _MarkdownLimits,
 ) -> Iterator[str]:
     yield _MARK
     title = headline(document, name=shown_name, words=shown_text)
-    yield f"### {_MARKS[document.decision]} regauge gate: {title}"
+    mark = _MARKS["reject" if tests else document.decision]
+    yield f"### {mark} regauge gate: {title}{failed_tests_text(tests)}"
     yield ""
     for refusal in document.refusals:
         yield f"- {shown_text(refusal.message)}"
@@ -232,7 +244,7 @@ def _parts(
         yield ""
         yield f"… and the diffs of {len(document.prompts) - limits.prompts} more prompts"
     yield from _cases(document, limits)
-    yield from suggestion_blocks(suggestions)
+    yield from below
     yield ""
     if document.notes:
         yield from (f"- {shown_text(note)}" for note in document.notes)

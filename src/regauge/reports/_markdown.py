@@ -17,6 +17,8 @@ from regauge.providers import sum_if_known, transcript
 from regauge.reports._console import (
     COMPARED,
     NOT_BLOCKING,
+    failed_test_lines,
+    failed_tests_text,
     money,
     named_rows,
     named_suites,
@@ -28,7 +30,7 @@ from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
 
@@ -162,6 +164,7 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
         if count > _FAILED_CASES_MAX:
             lines += ["", f"… and {count - _FAILED_CASES_MAX} more."]
         lines += _conversations(conversations)
+    lines += failed_test_blocks(record.failed_tests)
     lines += suggestion_blocks(record.suggestions)
     started_at = escape_markdown(record.started_at)
     version = escape_markdown(record.regauge_version)
@@ -174,13 +177,20 @@ def _headline(record: RunRecord) -> str:
     unmeasured = sum(suite.unmeasured for suite in record.suites)
     not_blocking = sum(suite.not_blocking for suite in record.suites)
     count = plural(sum(suite.cases for suite in record.suites), "case")
+    apart = failed_tests_text(record.failed_tests)
     if record.status == "interrupted":
-        return f"interrupted after {count}"
+        return f"interrupted after {count}{apart}"
     if failed or unmeasured:
-        return f"{failed} of {count} failed, {unmeasured} unmeasured"
+        return f"{failed} of {count} failed, {unmeasured} unmeasured{apart}"
     if not_blocking:
-        return f"{count}, {not_blocking} failed without blocking"
-    return f"{count}, none failed"
+        return f"{count}, {not_blocking} failed without blocking{apart}"
+    return f"{count}, none failed{apart}"
+
+
+def failed_test_blocks(tests: Mapping[str, str]) -> list[str]:
+    """The tests that failed apart from their judges, with their messages."""
+    lines = failed_test_lines(tests, name=shown_name, words=_line)
+    return ["", "Failed apart from judges:", "", *(f"- {line}" for line in lines)] if lines else []
 
 
 def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:

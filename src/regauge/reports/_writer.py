@@ -125,6 +125,7 @@ class RunEnd:
         turns: The number of planned cases that had their turn.
         without_result: Items that had their turn without a result or failure.
         left_out: The reason why an item without a row counts as unmeasured, by node id.
+        failed_tests: The messages of tests that failed apart from their judges, by node id.
         omissions: Omissions that the user did not select, each with its fix.
         trouble: Errors of writing.
         unwritten: Rows that could not be written.
@@ -141,6 +142,7 @@ class RunEnd:
     turns: int = 0
     without_result: list[str] = field(default_factory=list[str])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
+    failed_tests: dict[str, str] = field(default_factory=dict[str, str])
     omissions: list[str] = field(default_factory=list[str])
     trouble: list[str] = field(default_factory=list[str])
     unwritten: list[str] = field(default_factory=list[str])
@@ -159,6 +161,7 @@ class RunEnd:
             turns=self.turns + other.turns,
             without_result=[*self.without_result, *other.without_result],
             left_out=self.left_out | other.left_out,
+            failed_tests=self.failed_tests | other.failed_tests,
             omissions=self.omissions or other.omissions,
             trouble=[*dict.fromkeys([*self.trouble, *other.trouble])],
             unwritten=[*self.unwritten, *other.unwritten],
@@ -467,6 +470,7 @@ class RunWriter:
         git: GitState | None,
         decision: DecisionDocument | None = None,
         suggestions: Sequence[Suggestion] = (),
+        failed_tests: Mapping[str, str] | None = None,
         shard: ShardPart | None = None,
     ) -> RunRecord:
         """Write the record; an error of writing is in `trouble`.
@@ -488,6 +492,7 @@ class RunWriter:
             options=dict(options),
             suites=self.tally.suites(options.get("models") or ()),
             suggestions=list(suggestions),
+            failed_tests=dict(failed_tests or {}),
             shard=shard,
         )
         record = map_texts(record, self._redact).model_copy(update={"decision": decision})

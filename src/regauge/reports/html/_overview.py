@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from regauge.providers import sum_if_known, transcript
+from regauge.reports._console import failed_test_lines, failed_tests_text
 from regauge.reports._gate_console import (
     STATUSES,
     calls_line,
@@ -415,7 +416,7 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
         decision=gate,
         calls=calls_line(gate) if gate else "",
         prompts=tuple(pages),
-        reasons=reasons_beside(gate) if gate else (),
+        reasons=(*(reasons_beside(gate) if gate else ()), *failed_test_lines(record.failed_tests)),
         changed=_find_changed(gate) if gate else {},
         columns=tuple(word for word in _WORDS if word in used_words),
     )
@@ -477,7 +478,8 @@ def _headline(record: RunRecord) -> tuple[str, str]:
     if record.decision is not None:
         tones = {"accept": "good", "reject": "bad"}
         text = headline(record.decision)
-        return text[:1].upper() + text[1:], tones.get(record.decision.decision, "warn")
+        tone = "bad" if record.failed_tests else tones.get(record.decision.decision, "warn")
+        return text[:1].upper() + text[1:] + failed_tests_text(record.failed_tests), tone
     cases = sum(suite.cases for suite in record.suites)
     failed = sum(suite.failed for suite in record.suites)
     unmeasured = sum(suite.unmeasured for suite in record.suites)
@@ -493,7 +495,8 @@ def _headline(record: RunRecord) -> tuple[str, str]:
         text += f" ({tracked} tracked did, which block nothing)"
     if not_blocking:
         text += f" ({not_blocking} failed without blocking)"
+    text += failed_tests_text(record.failed_tests)
     if record.status == "interrupted":
         text = f"Interrupted: {text}"
     weak = unmeasured or record.status == "interrupted"
-    return text, "bad" if failed else "warn" if weak else "good"
+    return text, "bad" if failed or record.failed_tests else "warn" if weak else "good"
