@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.datasets import (
@@ -38,7 +38,4 @@ if TYPE_CHECKING:
     )
     from regauge.runner import EvalResult as EvalResult, Trial as Trial, golden as golden
 else:
-    __getattr__ = lazy_getattr(__name__)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalResult, EvalSession
 else:
-    __getattr__ = lazy_getattr(__name__)
+    __getattr__, _ = lazy_names(__name__)
 
 __all__ = [
     "Comparison",

@@ -126,8 +126,8 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def lazy_getattr(package: str) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`, which imports only the module of the requested name.
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__`, which imports only the module of a name, and `__dir__`.
 
     The names are those that the package imports `if TYPE_CHECKING`, so they are declared once.
     `import *` offers the `__all__` of a module; these modules are searched in order, so the most
@@ -154,7 +154,7 @@ def lazy_getattr(package: str) -> Callable[[str], Any]:
             f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
         )
 
-    return load
+    return load, lambda: sorted({*vars(sys.modules[package]), *load("__all__")})
 
 
 @cache  # threads of a target may ask at once

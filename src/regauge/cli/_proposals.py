@@ -207,11 +207,6 @@ class Delivery:
         """The prompt's file."""
         return find_prompt(self.prompt, root=self.project.root)
 
-    @property
-    def has_destination(self) -> bool:
-        """Return whether the proposal is written or committed."""
-        return self.write or self.branch is not None
-
     def deliver(self, run: Run, result: RefinementResult) -> dict[str, JSON]:
         """Deliver the proposal; return what was done, as JSON."""
         done: dict[str, JSON] = {}

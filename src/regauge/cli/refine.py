@@ -231,7 +231,8 @@ def finish_run(
             show_run(project, result, as_json=as_json)
         if result.revision is not None:
             done = delivery.deliver(run, result)
-            if not (delivery.has_destination or already_shown or as_json):
+            is_delivered = delivery.write or delivery.branch is not None
+            if not (is_delivered or already_shown or as_json):
                 echo(f"next: regauge refine apply {run.id}   why: regauge refine show latest")
         elif result.next and not as_json:
             echo(f"next: {result.next}")

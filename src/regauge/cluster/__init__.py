@@ -8,7 +8,7 @@ attempts. The package loads its modules late, as the scheduler imports it, too.
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.cluster._driver import (
@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     )
 
 
-__getattr__ = lazy_getattr(__name__)
+__getattr__, _ = lazy_names(__name__)

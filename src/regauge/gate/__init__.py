@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.evidence import (
@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     )
     from regauge.gate._estimate import (
         Bill as Bill,
-        GateEstimate as GateEstimate,
         bill_trials as bill_trials,
         estimate as estimate,
     )
@@ -154,7 +153,4 @@ if TYPE_CHECKING:
         operating_line_of as operating_line_of,
     )
 else:
-    __getattr__ = lazy_getattr(__name__)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+    __getattr__, __dir__ = lazy_names(__name__)

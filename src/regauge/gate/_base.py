@@ -176,7 +176,6 @@ def compare_with_base(
     base_commit: BaseCommit,
     *,
     across_models: bool = False,
-    base_model: ModelId | None = None,
     baseline: Baseline | None = None,
     siblings: Sequence[Eval] = (),
 ) -> SuiteBase:
@@ -188,7 +187,6 @@ def compare_with_base(
         suite: The suite now.
         base_commit: From `find_base`.
         across_models: Whether two models are compared on purpose (`--model`).
-        base_model: Model of the base; None for that of the base version.
         baseline: Replaces the committed baseline.
         siblings: Other suites of the run with the same prompt and dataset.
 
@@ -218,10 +216,11 @@ def compare_with_base(
     )
     base_eval = None
     if prompt is not None:
-        if target is not None:
-            base_model = target.model
-        elif base_model is None:
-            base_model = _base_model(suite, prompt, base_commit, across_models=across_models)
+        base_model = (
+            _base_model(suite, prompt, base_commit, across_models=across_models)
+            if target is None
+            else target.model
+        )
         base_eval = _base_eval(suite, base_commit, prompt, target, base_model)
     states = case_states(
         suite,

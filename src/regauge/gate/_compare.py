@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from regauge.runner import Eval
     from regauge.stats import Direction
 
+# The false discovery rate over all checks, for each direction: the usual 5 %.
+_FALSE_DISCOVERIES = 0.05
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckChange:
@@ -51,7 +54,6 @@ def changes_between(
     before: StoredBaseline,
     now: StoredBaseline,
     *,
-    alpha: float = 0.05,
     accepted: Collection[str] = (),
 ) -> tuple[CheckChange, ...]:
     """Find the checks that pass less or more often, by the gate's own test of one case.
@@ -59,7 +61,6 @@ def changes_between(
     It finds what the few trials of a gate cannot, such as a case that now fails every other time.
 
     Args:
-        alpha: False discovery rate over all checks, for each direction.
         accepted: Cases that may pass less often.
     """
     checks = [
@@ -81,7 +82,7 @@ def changes_between(
             [new.trials for *_, new in checks],
             direction=direction,
         )
-        bound = float(np.asarray(e_bh(log_e, alpha=alpha).log_bound).item())
+        bound = float(np.asarray(e_bh(log_e, alpha=_FALSE_DISCOVERIES).log_bound).item())
         check_changes += [
             CheckChange(
                 case=case_id,
@@ -210,10 +211,9 @@ def compare_baselines(
     baseline: StoredBaseline,
     *,
     accepted: Collection[str] = (),
-    policy: AnchorPolicy | None = None,
 ) -> AnchorComparison | None:
     """Compare a version's trials with the anchor's; None without a common case."""
-    policy = policy or AnchorPolicy()
+    policy = AnchorPolicy()
     counts = {case_id: case.total for case_id, case in baseline.cases.items()}
     digests = {case_id: case.digest for case_id, case in baseline.cases.items()}
     comparison = compare_with_anchor(anchor, counts, digests, accepted=accepted)

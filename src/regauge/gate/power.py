@@ -853,7 +853,6 @@ def unchanged_calls(
     *,
     checks: int | None = None,
     prompts: Sequence[str] = (),
-    seed: int = 0,
 ) -> float | None:
     """The mean trials per case of both sides for an unchanged prompt.
 
@@ -862,11 +861,11 @@ def unchanged_calls(
     suite = SimulatedSuite.from_baselines(baselines, policy, checks=checks, prompts=prompts)
     if suite is None:
         return None
-    results = suite.simulate(seed, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
+    results = suite.simulate(0, lambda p: p, runs=min(suite.runs, _CHANGE_RUNS))
     return float(np.mean(results.calls)) / suite.size
 
 
-def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine | None:
+def operating_line_of(outcome: GateOutcome) -> OperatingLine | None:
     """The line for the cases that a gate compared; None without a baseline."""
     compared_cases = [
         case for case in outcome.cases if case.state == "changed" and case.before.trials
@@ -878,7 +877,6 @@ def operating_line_of(outcome: GateOutcome, *, seed: int = 0) -> OperatingLine |
     return operating_line(
         [case.before for case in compared_cases],
         outcome.policy,
-        seed=seed,
         checks=outcome.checks or None,
         prompts=[case.prompt for case in compared_cases],
         drops=_DROPS[1:],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.history._comparison import (
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     )
     from regauge.history._history import (
         History as History,
-        SyncReport as SyncReport,
         TrendLine as TrendLine,
         TrendPoint as TrendPoint,
         add_finished_run as add_finished_run,
@@ -27,7 +26,4 @@ if TYPE_CHECKING:
     from regauge.history._place import StorePlace as StorePlace, find_store as find_store
     from regauge.history._store import RunEntry as RunEntry
 else:
-    __getattr__ = lazy_getattr(__name__)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+    __getattr__, __dir__ = lazy_names(__name__)

@@ -107,13 +107,16 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def quote_list(values: Sequence[JSON], limit: int = 6) -> str:
-    """Quote values in a list of at most `limit`, followed by the number of others."""
+_QUOTED_MAX: Final = 6
+
+
+def quote_list(values: Sequence[JSON]) -> str:
+    """Quote the first values of a list, followed by the number of others."""
     head = ", ".join(
         quote(value) if isinstance(value, str) else quote(json.dumps(value, default=str))[1:-1]
-        for value in values[:limit]
+        for value in values[:_QUOTED_MAX]
     )
-    return head + (f" and {len(values) - limit} more" if len(values) > limit else "")
+    return head + (f" and {len(values) - _QUOTED_MAX} more" if len(values) > _QUOTED_MAX else "")
 
 
 def quote_value(value: JSON) -> str:

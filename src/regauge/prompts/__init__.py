@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.prompts._content import (
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         fix_messages as fix_messages,
     )
     from regauge.prompts._edit import (
-        Bump as Bump,
         bump as bump,
         set_contents as set_contents,
         set_model as set_model,
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
         Role as Role,
         Semver as Semver,
         ToolCall as ToolCall,
-        attachment_of as attachment_of,
         content_of as content_of,
         input_text as input_text,
     )
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
         CANDIDATES_ENV as CANDIDATES_ENV,
         LOADED_SUFFIX as LOADED_SUFFIX,
         LOCK_NAME as LOCK_NAME,
-        LockEntry as LockEntry,
         PromptLock as PromptLock,
         VersionRecord as VersionRecord,
         find_prompt as find_prompt,
@@ -72,7 +69,4 @@ if TYPE_CHECKING:
         version_records as version_records,
     )
 else:
-    __getattr__ = lazy_getattr(__name__)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+    __getattr__, __dir__ = lazy_names(__name__)

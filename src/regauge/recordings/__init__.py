@@ -9,7 +9,6 @@ from regauge.recordings._file import (
     Recording as Recording,
     RecordingKey as RecordingKey,
     RecordingsFile as RecordingsFile,
-    Replacements as Replacements,
     append_lines as append_lines,
     check_file_sizes as check_file_sizes,
     encode_line as encode_line,

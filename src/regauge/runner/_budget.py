@@ -22,10 +22,8 @@ _UNKNOWN_EXCESS: Final = 4.0
 
 @dataclass(slots=True)
 class Charge:
-    """The expected and the actual cost of one call, in US dollars and tokens."""
+    """The actual cost of one call, in US dollars and tokens; None while it is expected."""
 
-    expected_usd: float
-    expected_tokens: int = 0
     actual_usd: float | None = None
     actual_tokens: int | None = None
 
@@ -105,7 +103,7 @@ class Budget:
                 " continues where this one stopped"
             )
         self._check_counts(tokens)
-        charge = Charge(expected_usd, tokens)
+        charge = Charge()
         self.reserved_usd += expected_usd
         self.reserved_tokens += tokens
         self.calls += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from regauge.on_demand import lazy_getattr
+from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.stats._agreement import (
@@ -64,7 +64,4 @@ if TYPE_CHECKING:
         auto_first_trials as auto_first_trials,
     )
 else:
-    __getattr__ = lazy_getattr(__name__)
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__getattr__("__all__")})
+    __getattr__, __dir__ = lazy_names(__name__)

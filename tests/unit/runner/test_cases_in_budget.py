@@ -109,7 +109,7 @@ def begun(budget: Budget, cases: Sequence[str], costs: dict[str, tuple[float, in
             usd, tokens = costs[case]
             with budget.charge(0.0) as charge:
                 charge.actual_usd, charge.actual_tokens = usd, tokens
-            made = Charge(0.0, 0)
+            made = Charge()
             made.actual_usd, made.actual_tokens = usd, tokens
             admission.add(request_of(case, trial), made)
 

@@ -283,13 +283,12 @@ def _roll_back(
     state: LoopState,
     result: AttemptResult,
     detail: str,
-    texts: Sequence[str] = (),
+    texts: Sequence[str],
 ) -> LoopState:
-    """Roll back edits, by default the newest one, and continue with the rest.
+    """Roll back the edits with these texts, and continue with the rest.
 
     The rest is verified again, after a search for other edits if the budget allows it.
     """
-    texts = texts or (state.accepted[-1].text.digest,)
     open_before, text = state.open_modes, state.config.base
     rest: list[Accepted] = []
     before = state.config.base

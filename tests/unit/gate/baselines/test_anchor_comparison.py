@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from regauge.evidence import Count
-from regauge.gate._compare import AnchorPolicy, compare_baselines, compare_with_anchor
+from regauge.gate._compare import compare_baselines, compare_with_anchor
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     AnchorTrials,
@@ -53,7 +53,7 @@ def test_a_loss_is_suspected_and_trials_of_the_same_days_confirm_it(
     confirmed: bool,  # noqa: FBT001
 ):
     anchor = AnchorTrials(baseline=stored("a", 12), drawn_for=drawn_for)
-    found = compare_baselines(anchor, stored("b", passed), policy=AnchorPolicy())
+    found = compare_baselines(anchor, stored("b", passed))
     assert found is not None
     assert (found.cases, found.is_rerun) == (20, bool(drawn_for))
     assert (found.is_suspected, found.is_confirmed) == (suspected, confirmed)
