@@ -7,11 +7,13 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import TypeAdapter
+
 from regauge.datasets import GoldenCase
 from regauge.digests import digest_of
 from regauge.errors import ProviderError
 from regauge.git import git, work_tree
-from regauge.prompts import Attachment, Message, ToolCall
+from regauge.prompts import Message
 from regauge.providers import AttemptError, Completion, CompletionRequest
 from regauge.providers._rate import Quota
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
+_MESSAGES: Final = TypeAdapter(tuple[Message, ...])
 _FIELDS: Final = ("model", "provider", "parameters", "response_format", "tools", "trial")
 _WORDS: Final = ("origin", "named_by", "optional")
 
@@ -71,19 +74,9 @@ def request_from(document: Mapping[str, Any], *, root: Path) -> CompletionReques
     fields: dict[str, Any] = {name: document[name] for name in (*_FIELDS, *_WORDS)}
     fields["tools"] = tuple(document["tools"])
     fields["optional"] = tuple(document["optional"])
-    fields["messages"] = tuple(map(_message_from, document["messages"]))
+    fields["messages"] = _MESSAGES.validate_python(document["messages"])
     fields["files"] = root / document["files"] if "files" in document else None
     return CompletionRequest(**fields)
-
-
-def _message_from(document: Mapping[str, Any]) -> Message:
-    return Message(
-        role=document["role"],
-        content=document["content"],
-        tool_calls=tuple(ToolCall(**call) for call in document.get("tool_calls", ())),
-        tool_call_id=document.get("tool_call_id", ""),
-        attachments=tuple(Attachment(**part) for part in document["attachments"]),
-    )
 
 
 def case_from(document: Mapping[str, Any]) -> GoldenCase:

@@ -572,14 +572,12 @@ class Recheck:
         for case, case_trials in self._cases.items():
             for check in self._checks:
                 before, now = case_trials.count_baseline(check), case_trials.candidate(check)
+                is_rare = before.trials > 0 and before.rate <= self._policy.improved_at_most
                 if now.failed and before.passed:
                     suspects.append((case, check, "worse"))
-                elif now.trials and not now.failed and self._rarely_passes(before):
+                elif now.trials and not now.failed and is_rare:
                     suspects.append((case, check, "better"))
         return suspects
-
-    def _rarely_passes(self, before: Count) -> bool:
-        return before.trials > 0 and before.rate <= self._policy.improved_at_most
 
     def _test(
         self, suspects: Sequence[tuple[str, str, Direction]], *, least: float

@@ -330,10 +330,8 @@ class MutantClassifier:
                 return None
             least = policy.clear
         evidence = self._evidence(case.key, check, direction)
-        return evidence if log(least) <= evidence < self._bound() else None
-
-    def _bound(self) -> float:
-        return self._case_policy.log_bound(max(self._check_count, 1))
+        bound = self._case_policy.log_bound(max(self._check_count, 1))
+        return evidence if log(least) <= evidence < bound else None
 
     def _significant_checks(self, direction: Direction) -> list[tuple[Case, str, float]]:
         """Return the checks above the gate's bound."""

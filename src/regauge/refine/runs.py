@@ -24,7 +24,7 @@ from regauge.refine.loop._state import Interrupted, Observation
 from regauge.strict_json import explain_format, other_format, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -433,19 +433,12 @@ def load_memory(project: Project, prompt: str, key: str) -> Memory:
     try:
         document: Any = read_json(read_regular(path))
         entries: list[Any] = document["tried"] if document["key"] == key else []
+        return Memory(tuple(Attempt.from_json(entry) for entry in entries))
     except FileNotFoundError:
         return Memory()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path}: {other_format(error)}", fix=fix) from error
-    return Memory(_read_attempts(entries, path, fix=fix))
-
-
-def _read_attempts(entries: Iterable[Any], path: Path, *, fix: str) -> tuple[Attempt, ...]:
-    try:
-        return tuple(Attempt.from_json(entry) for entry in entries)
     except ValidationError as error:
         raise UsageError(f"{path}: {explain_format(error.errors()[0])}", fix=fix) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path}: {other_format(error)}", fix=fix) from error
 
 
