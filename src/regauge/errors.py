@@ -117,6 +117,11 @@ class InvalidFileError(RegaugeError):
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
+    @classmethod
+    def at_place(cls, path: Path, message: str, fix: str = "", *, line: int | None = None) -> Self:
+        """One error, at its place."""
+        return cls([Diagnostic(path=path, line=line, message=message, fix=fix)])
+
     def __reduce__(self) -> tuple[type[Self], tuple[tuple[Diagnostic, ...]]]:
         # Another process passes it on, such as one that reads shards.
         return type(self), (self.diagnostics,)

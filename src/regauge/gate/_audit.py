@@ -170,7 +170,7 @@ def audit_fresh(
     )
 
 
-def audit_by_steps(
+async def audit_by_steps(
     session: EvalSession,
     recorded: Sequence[AuditedTrial],
     cases: Mapping[str, PlannedCase],
@@ -188,17 +188,6 @@ def audit_by_steps(
         seed: Seed of the order. Authors must not know it beforehand, such as the commit that merged
             the recordings.
     """
-    return run_stoppable(_audit_by_steps(session, recorded, cases, checks, seed=seed))
-
-
-async def _audit_by_steps(
-    session: EvalSession,
-    recorded: Sequence[AuditedTrial],
-    cases: Mapping[str, PlannedCase],
-    checks: Sequence[str],
-    *,
-    seed: str,
-) -> AuditReport:
     count: Counter[str] = Counter()
     pairs: dict[AuditedTrial, bool | None] = {}
     report: AuditReport | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from regauge.digests import digest_of, digest_of_list
-from regauge.errors import Diagnostic, InvalidFileError, RegaugeError, StoreError, UsageError
+from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history._place import FilePlace, find_store
 from regauge.history._store import RunEntry, Store
 from regauge.reports import (
@@ -215,8 +215,7 @@ class History:
             entry = run_entry(record, partial(read_rows, run))
         except (KeyError, TypeError, AttributeError) as error:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
-            diagnostic = Diagnostic(path=run / "trials.jsonl", message=problem)
-            raise InvalidFileError([diagnostic]) from error
+            raise InvalidFileError.at_place(run / "trials.jsonl", problem) from error
         return self._store.add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:

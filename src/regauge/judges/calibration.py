@@ -532,13 +532,9 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     except ValidationError as error:
         problem = explain_format(error.errors()[0])
     judge = path.name.removesuffix(CALIBRATION_SUFFIX)
-    diagnostic = Diagnostic(
-        path=path,
-        line=None,
-        message=problem,
-        fix=f"write it again: regauge judges calibrate {judge}",
+    raise InvalidFileError.at_place(
+        path, problem, fix=f"write it again: regauge judges calibrate {judge}"
     )
-    raise InvalidFileError([diagnostic])
 
 
 def parse_calibrations(data: bytes) -> CalibrationFile | None:

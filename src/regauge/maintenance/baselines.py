@@ -44,6 +44,7 @@ from regauge.maintenance.collection import left_out_errors
 from regauge.prompts import Repository, load_prompt, read_prompt_text
 from regauge.reports import in_batch, money, progress_line, quantity
 from regauge.runner import PlannedCase, PlannedTrial
+from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
 if TYPE_CHECKING:
@@ -461,7 +462,8 @@ class BaselineUpdate:
             report = audit_fresh(recorded, fresh)
         elif update.top_up.complete:
             fresh_cases = {case.case.id: case for case in self._today(update.request.cases)}
-            report = audit_by_steps(evals, recorded, fresh_cases, checks, seed=self._commit())
+            audit = audit_by_steps(evals, recorded, fresh_cases, checks, seed=self._commit())
+            report = run_stoppable(audit)
         else:
             return
         update.audit_digest = state

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.errors import PromptError, UsageError
 from regauge.prompts._parse import Reader, parse_prompt
 from regauge.prompts._types import ChangelogEntry, Semver
 from regauge.yaml_document import YamlError, compose_document, line_of, scalar_tag
@@ -106,7 +106,7 @@ class _Edit:
         """The error for a file in a form that cannot be edited."""
         message = f"{self._subject} cannot be edited here: {reason}"
         line = 1 if node is None else line_of(node)
-        return PromptError([Diagnostic(path=self._path, line=line, message=message, fix=self._fix)])
+        return PromptError.at_place(self._path, message, fix=self._fix, line=line)
 
 
 def _edit_keys(text: str, path: Path) -> _Edit:

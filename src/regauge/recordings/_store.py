@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from regauge.errors import Diagnostic, RecordingError, explain_os_error, find_no_descriptor
+from regauge.errors import RecordingError, explain_os_error, find_no_descriptor
 from regauge.recordings._file import Recording, RecordingKey, encode_line
 from regauge.recordings._redact import Redactor
 from regauge.strict_json import read_json
@@ -139,7 +139,9 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection | None:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise _error(path, f"cannot be made: {error.strerror}", _PERMISSION) from error
+                raise RecordingError.at_place(
+                    path, f"cannot be made: {error.strerror}", _PERMISSION
+                ) from error
             database = _connect(str(path))
         try:
             _prepare(database, path, read_only=read_only)
@@ -173,7 +175,9 @@ def explain_errors(path: Path) -> Generator[None]:
             fix = "another process keeps it locked: wait for it, then run the same command again"
         else:
             fix = _move_away_fix(path)
-        raise _error(path, f"the local store cannot be used: {message}", fix) from error
+        raise RecordingError.at_place(
+            path, f"the local store cannot be used: {message}", fix
+        ) from error
 
 
 _PERMISSION: Final = (
@@ -188,10 +192,6 @@ def _move_away_fix(path: Path) -> str:
         "  committed recordings are not in it and lose nothing; its other completions are"
         " requested again"
     )
-
-
-def _error(path: Path, message: str, fix: str) -> RecordingError:
-    return RecordingError([Diagnostic(path=path, line=None, message=message, fix=fix)])
 
 
 def _connect(place: str, *, uri: bool = False) -> sqlite3.Connection:
@@ -230,13 +230,15 @@ def _prepare(database: sqlite3.Connection, path: Path, *, read_only: bool) -> No
             version = SCHEMA_VERSION
         database.execute("COMMIT")
     if version > SCHEMA_VERSION:
-        raise _error(
+        raise RecordingError.at_place(
             path,
             f"written by a newer regauge (schema {version}, this one knows {SCHEMA_VERSION})",
             f"install that version, or {_move_away_fix(path)}",
         )
     if version < SCHEMA_VERSION:
-        raise _error(path, "not a local store of regauge, or a very old one", _move_away_fix(path))
+        raise RecordingError.at_place(
+            path, "not a local store of regauge, or a very old one", _move_away_fix(path)
+        )
     if not read_only:
         # Survives the death of the process; a power cut may lose the last completions.
         database.execute("PRAGMA synchronous = NORMAL")

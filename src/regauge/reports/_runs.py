@@ -94,7 +94,7 @@ def read_record(run: Path) -> RunRecord:
     if version != SCHEMA_VERSION:
         message = f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}"
         fix = "read it with the regauge that wrote it"
-        raise InvalidFileError([Diagnostic(path=path, message=message, fix=fix)])
+        raise InvalidFileError.at_place(path, message, fix)
     try:
         return RunRecord.model_validate(document)
     except ValidationError as error:
@@ -162,8 +162,7 @@ def _open(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
         InvalidFileError: It is no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
-        message = "a link; a run has a file there"
-        raise InvalidFileError([Diagnostic(path=path, line=None, message=message)])
+        raise InvalidFileError.at_place(path, "a link; a run has a file there")
     try:
         with open_regular(path, bytes_max=_BYTES_MAX[path.name] * parts) as file:
             yield file
@@ -222,8 +221,7 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> Invalid
             reason = str(error)
     prefix = "" if isinstance(error, ValidationError) else f"not a {kind}: "
     message = f"{prefix}{printable(reason)[:_WHY_CHARS]}"
-    diagnostic = Diagnostic(path=path, line=line, message=message, fix=fix)
-    return InvalidFileError([diagnostic])
+    return InvalidFileError.at_place(path, message, fix, line=line)
 
 
 # Letters and symbols of Unicode that look blank: Hangul fillers and the empty Braille cell.

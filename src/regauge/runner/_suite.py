@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from regauge.datasets import Dataset, find_dataset, load_dataset
-from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.errors import PromptError, UsageError
 from regauge.judges import (
     EXTERNAL_JUDGES,
     JudgeContext,
@@ -232,13 +232,11 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     prompt = load_prompt(path, root=project.root)
     for key, entries in (("testData", prompt.test_data), ("evaluators", prompt.evaluators)):
         if not entries:
-            diagnostic = Diagnostic(
-                path=project.relative(path),
-                line=None,
-                message=f"it has no `{key}`, so nothing would be measured",
+            raise PromptError.at_place(
+                project.relative(path),
+                f"it has no `{key}`, so nothing would be measured",
                 fix=f"add `{key}`, or write an eval with @golden for it",
             )
-            raise PromptError([diagnostic])
     location = str(project.relative(path))
     judges = _judges(
         judges_from_evaluators(prompt),
@@ -280,13 +278,12 @@ def _models(
     if options.models:
         place = named_by = "--model"
     elif model is None:
-        diagnostic = Diagnostic(
-            path=project.relative(prompt.path),
-            line=1,
-            message="the prompt has no model",
+        raise PromptError.at_place(
+            project.relative(prompt.path),
+            "the prompt has no model",
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",
+            line=1,
         )
-        raise PromptError([diagnostic])
     elif model_name is not None:
         place, named_by = "", f"`model` of the eval at {location}"
     else:

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from regauge.digests import digest_of
-from regauge.errors import Diagnostic, PromptError, UsageError
+from regauge.errors import PromptError, UsageError
 from regauge.files import read_regular, write_whole
 from regauge.git import find_ignored
 from regauge.project import PythonTarget, RecordedTarget
@@ -425,4 +425,4 @@ def _prompt(name: str, files: Files, root: Path) -> Prompt:
         if data is not None:
             return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
     fix = "correct `prompts` of the target in pyproject.toml"
-    raise PromptError([Diagnostic(path=root / paths[0], message="no such file", fix=fix)])
+    raise PromptError.at_place(root / paths[0], "no such file", fix)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from regauge.digests import digest_of
-from regauge.errors import Diagnostic, JudgeError, PromptError, UsageError
+from regauge.errors import JudgeError, PromptError, UsageError
 from regauge.judges._output import Expected, JudgedOutput, parse_path
 from regauge.judges._types import RunOnlyJudge, Verdict, format_number, is_number
 from regauge.judges.model._response import ResponseError
@@ -295,13 +295,12 @@ def load_rubric(
         prompt = load_prompt(path, version, root=context.project.root)
         context.loaded[name, version] = prompt
     if prompt.rubric is None:
-        diagnostic = Diagnostic(
-            path=prompt.path,
-            line=1,
-            message=f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
+        raise PromptError.at_place(
+            prompt.path,
+            f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
             fix="add `rubric:` with `kind: graded`, `binary`, `choice` or `pair`",
+            line=1,
         )
-        raise PromptError([diagnostic])
     return prompt, prompt.rubric
 
 
@@ -339,7 +338,7 @@ def model_of(
 def rubric_kind_error(prompt: Prompt, message: str, *, fix: str) -> PromptError:
     """The error of a rubric that needs another kind of judge."""
     line = prompt.lines.get("rubric")
-    return PromptError([Diagnostic(path=prompt.path, line=line, message=message, fix=fix)])
+    return PromptError.at_place(prompt.path, message, fix, line=line)
 
 
 @dataclass(frozen=True, kw_only=True)
