@@ -118,7 +118,7 @@ class InvalidFileError(RegaugeError):
         super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
 
     @classmethod
-    def at(cls, path: Path, message: str, fix: str = "", *, line: int | None = None) -> Self:
+    def at_place(cls, path: Path, message: str, fix: str = "", *, line: int | None = None) -> Self:
         """One error, at its place."""
         return cls([Diagnostic(path=path, line=line, message=message, fix=fix)])
 

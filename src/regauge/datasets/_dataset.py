@@ -321,7 +321,7 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
         names = ", ".join(path.name for path in matches)
         message = f"two datasets are called {name!r}: {names}"
         fix = "keep one of them, or rename one"
-        raise DatasetError.at(place, message, fix)
+        raise DatasetError.at_place(place, message, fix)
     fix = did_you_mean(name, (path.stem for path in files))
     if not fix:
         fix = f"write {place.as_posix()}/{name}.jsonl"
@@ -339,4 +339,4 @@ def find_dataset(name: str, *, fixtures_dir: Path) -> Path:
     if unread is not None:
         message = f"{unread.name} is in no format of datasets"
         fix = f"save it as one of {', '.join(f'{name}{suffix}' for suffix in _READERS)}"
-    raise DatasetError.at(place, message, fix)
+    raise DatasetError.at_place(place, message, fix)

@@ -702,7 +702,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         newer = schema_version > SCHEMA_VERSION
         fix = "use the regauge that wrote it, or a newer one" if newer else _rebuild(place)
         message = f"schema version {schema_version}; this regauge reads version {SCHEMA_VERSION}"
-        raise BaselineError.at(place, message, fix)
+        raise BaselineError.at_place(place, message, fix)
     try:
         return BaselineDocument.model_validate(document).value()
     except ValidationError as error:
@@ -785,7 +785,7 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
 
 
 def _broken_error(path: Path, line: int | None, message: str) -> BaselineError:
-    return BaselineError.at(path, message, fix=_rebuild(path), line=line)
+    return BaselineError.at_place(path, message, fix=_rebuild(path), line=line)
 
 
 def _shown_key(item: ErrorDetails) -> tuple[str, ...]:

@@ -215,7 +215,7 @@ class History:
             entry = run_entry(record, partial(read_rows, run))
         except (KeyError, TypeError, AttributeError) as error:
             problem = f"a line is no row of a run: {type(error).__name__}: {error}"
-            raise InvalidFileError.at(run / "trials.jsonl", problem) from error
+            raise InvalidFileError.at_place(run / "trials.jsonl", problem) from error
         return self._store.add(entry)
 
     def records(self, *, limit: int) -> list[RunRecord | StoreError]:

@@ -532,7 +532,7 @@ def load_calibrations(path: Path) -> CalibrationFile | None:
     except ValidationError as error:
         problem = explain_format(error.errors()[0])
     judge = path.name.removesuffix(CALIBRATION_SUFFIX)
-    raise InvalidFileError.at(
+    raise InvalidFileError.at_place(
         path, problem, fix=f"write it again: regauge judges calibrate {judge}"
     )
 

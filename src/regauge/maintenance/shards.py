@@ -264,12 +264,14 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
     """The shards of directories; one without a record did not finish and counts as missing."""
     for directory in directories:
         if directory.is_symlink():
-            raise InvalidFileError.at(directory, "a link; name the directory itself")
+            raise InvalidFileError.at_place(directory, "a link; name the directory itself")
         if not directory.exists():
             notes.append(f"{directory}: there is no such directory")
             continue
         if not directory.is_dir():
-            raise InvalidFileError.at(directory, "not a directory", "name the directory of a shard")
+            raise InvalidFileError.at_place(
+                directory, "not a directory", "name the directory of a shard"
+            )
         _refuse_other_files(directory)
         if not os.path.lexists(directory / "run.json"):
             notes.append(f"{directory}: no run.json, so this shard did not finish")
@@ -280,7 +282,7 @@ def _read_parts(directories: Iterable[Path], notes: list[str]) -> Iterator[_Part
             raise UsageError(f"{directory} holds a run of all cases, not a shard", fix=fix)
         if record.shard.number > record.shard.count:
             numbers = f"{record.shard.number} of {record.shard.count}"
-            raise InvalidFileError.at(directory / "run.json", f"there is no shard {numbers}")
+            raise InvalidFileError.at_place(directory / "run.json", f"there is no shard {numbers}")
         yield _Part(directory=directory, record=record, shard=record.shard)
 
 
@@ -288,13 +290,13 @@ def _refuse_other_files(directory: Path) -> None:
     paths = sorted(directory.iterdir())
     if any((path / "run.json").is_file() for path in paths):
         message = "holds directories of shards"
-        raise InvalidFileError.at(directory, message, f"regauge runs merge {directory}/*")
+        raise InvalidFileError.at_place(directory, message, f"regauge runs merge {directory}/*")
     unknown = [path for path in paths if path.name not in _FILES]
     if unknown and unknown == paths:
         fix = "name directories of pytest evals --shard K/N --report DIR"
-        raise InvalidFileError.at(directory, "holds no shard", fix)
+        raise InvalidFileError.at_place(directory, "holds no shard", fix)
     if unknown:
-        raise InvalidFileError.at(unknown[0], "a shard leaves no such file", "remove it")
+        raise InvalidFileError.at_place(unknown[0], "a shard leaves no such file", "remove it")
 
 
 def _distinct(parts: Iterable[_Part]) -> list[_Part]:
@@ -457,7 +459,7 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
             if not row_error and key in seen:
                 row_error = f"trial {row.trial} of {row.node} is there twice"
             if row_error or suite is None:
-                raise InvalidFileError.at(path, printable(row_error), line=number)
+                raise InvalidFileError.at_place(path, printable(row_error), line=number)
             seen.add(key)
             searched = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
             refuse_secret(searched, redactor, path, number)
@@ -603,7 +605,7 @@ def _refuse_cut_files(part: _Part) -> None:
         if has != had:
             message = f"the shard left {plural(had, 'line')}, and {has} are there"
             path = part.directory / printable(name)
-            raise InvalidFileError.at(path, message, "copy its directory again")
+            raise InvalidFileError.at_place(path, message, "copy its directory again")
 
 
 def _keep_trials(parts: Sequence[_Part], project: Project, redactor: Redactor) -> None:
@@ -635,7 +637,7 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
                     raise ValueError(f"trial {about!r} is none of a gate")  # noqa: TRY301 - one message for all
             except (ValueError, KeyError, TypeError, RecursionError) as error:
                 message = f"not a trial of a gate: {printable(str(error))[:300]}"
-                raise InvalidFileError.at(path, message, line=number) from error
+                raise InvalidFileError.at_place(path, message, line=number) from error
             refuse_secret(recording.to_json(), redactor, path, number)
             yield recording
 
@@ -655,7 +657,7 @@ def untrusted_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         InvalidFileError: It is a link or no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
-        raise InvalidFileError.at(path, "a link; a shard has a file there")
+        raise InvalidFileError.at_place(path, "a link; a shard has a file there")
     for number, _, raw in read_lines(path, bytes_max=_BYTES_MAX):
         yield number, raw
 
@@ -668,7 +670,7 @@ def refuse_secret(document: Mapping[str, Any], redactor: Redactor, path: Path, l
     """
     if map_texts(document, redactor.redact) is not document:
         fix = "find out how it got there; run the shard again where `redact` covers it"
-        raise InvalidFileError.at(path, "holds what looks like a secret", fix, line=line)
+        raise InvalidFileError.at_place(path, "holds what looks like a secret", fix, line=line)
 
 
 def merge_recordings(
@@ -763,7 +765,7 @@ def _read_checked(path: Path, folder: str, redactor: Redactor) -> list[_OrderedL
             key, document = _parse_line(raw, folder)
         except (ValueError, RecursionError) as error:
             message = f"not a recording: {printable(str(error))[:300]}"
-            raise InvalidFileError.at(path, message, line=number) from error
+            raise InvalidFileError.at_place(path, message, line=number) from error
         if document is not None:
             refuse_secret(document, redactor, path, number)
         lines.append(_OrderedLine(key, 0, raw))
@@ -777,7 +779,7 @@ def _files(directory: Path) -> list[Path]:
         InvalidFileError: There is a link, or a file of another kind.
     """
     if directory.is_symlink():
-        raise InvalidFileError.at(directory, "a link; a shard has a directory there")
+        raise InvalidFileError.at_place(directory, "a link; a shard has a directory there")
     paths: list[Path] = []
     for folder, folders, files in os.walk(directory):
         inside = Path(folder).relative_to(directory)
@@ -789,7 +791,7 @@ def _files(directory: Path) -> list[Path]:
                 or (stat.S_ISREG(mode) and name.endswith(".jsonl"))
             ) and not name.startswith(".")
             if not regular:
-                raise InvalidFileError.at(path, "no file of recordings", "remove it")
+                raise InvalidFileError.at_place(path, "no file of recordings", "remove it")
         paths += [Path(folder) / name for name in files]
     return sorted(paths)
 

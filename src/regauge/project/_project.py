@@ -335,7 +335,9 @@ class Project:
             fix = "correct the syntax; pytest and other tools read this file too"
             if read_regular(self.pyproject).startswith(BOM_UTF8):
                 words, fix = "it begins with a byte order mark", "save it as UTF-8 without one"
-            raise ConfigError.at(self.pyproject, f"not TOML: {words}", fix, line=line) from error
+            raise ConfigError.at_place(
+                self.pyproject, f"not TOML: {words}", fix, line=line
+            ) from error
         self._refuse_misspelt_table(table, text)
         for name in ("tool", "regauge"):
             content: object = table.get(name, {})
@@ -344,7 +346,7 @@ class Project:
                 line = text.count("\n", 0, match.start()) + 1 if match is not None else None
                 fix = "write settings below a line [tool.regauge]"
                 message = f"{name!r} must be a table, not {content!r}"[:200]
-                raise ConfigError.at(self.pyproject, message, fix, line=line)
+                raise ConfigError.at_place(self.pyproject, message, fix, line=line)
             table = cast("dict[str, Any]", content)
         try:
             return Settings.model_validate(table)

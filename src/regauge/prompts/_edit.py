@@ -106,7 +106,7 @@ class _Edit:
         """The error for a file in a form that cannot be edited."""
         message = f"{self._subject} cannot be edited here: {reason}"
         line = 1 if node is None else line_of(node)
-        return PromptError.at(self._path, message, fix=self._fix, line=line)
+        return PromptError.at_place(self._path, message, fix=self._fix, line=line)
 
 
 def _edit_keys(text: str, path: Path) -> _Edit:

@@ -72,14 +72,14 @@ class Reader(NodeReader):
         try:
             root = compose_document(text)
         except YamlError as error:
-            raise PromptError.at(path, str(error), fix=error.fix, line=error.line) from error
+            raise PromptError.at_place(path, str(error), fix=error.fix, line=error.line) from error
         if not isinstance(root, yaml.MappingNode):
             line, problem = 1, "the file is empty"
             fix = "write at least `messages:` with one message"
             if root is not None:
                 line, problem = line_of(root), "a prompt file is a mapping of keys"
                 fix = "start with keys such as `model:` and `messages:`"
-            raise PromptError.at(path, problem, fix, line=line)
+            raise PromptError.at_place(path, problem, fix, line=line)
         self.source = text
         self.root = root
         self.path = path

@@ -121,7 +121,7 @@ class PromptLock:
         if prompt.version is None:
             message = "a prompt without a version cannot be released"
             fix = f"regauge bump {prompt.name} major"
-            raise LockError.at(prompt.path, message, fix, line=1)
+            raise LockError.at_place(prompt.path, message, fix, line=1)
         entry = LockEntry(
             name=prompt.name,
             version=prompt.version,
@@ -308,7 +308,7 @@ def find_prompt(
         places = ", ".join(str(path) for path in matching)
         message = f"several prompts are named {text!r}: {places}"
         fix = "rename all but one: names of prompts are unique"
-        raise PromptError.at(prompts_dir, message, fix)
+        raise PromptError.at_place(prompts_dir, message, fix)
     names = list(names_by_path.values())
     fix = did_you_mean(text, [*names, *also]) or fix
     if not fix:
@@ -318,7 +318,7 @@ def find_prompt(
     if text in Project.find(root).settings.targets:
         fix = f"it is a target, which has no prompt file: regauge log {text} lists its states"
     message = f"there is no prompt {text!r}"
-    raise PromptError.at(prompts_dir, message, fix)
+    raise PromptError.at_place(prompts_dir, message, fix)
 
 
 def load_prompt(
@@ -363,10 +363,10 @@ def read_prompt_text(path: Path) -> str:
     if size > _BYTES_MAX:
         message = f"{size / _BYTES_MAX:.1f} MiB is more than a prompt file may have (1 MiB)"
         fix = "keep long inputs in fixtures and give them as inputs"
-        raise PromptError.at(path, message, fix)
+        raise PromptError.at_place(path, message, fix)
     text = _read_text(path, PromptError)
     if text is None:
-        raise PromptError.at(path, "there is no such prompt file")
+        raise PromptError.at_place(path, "there is no such prompt file")
     return text
 
 
@@ -384,7 +384,7 @@ def _read_text(path: Path, error_class: type[InvalidFileError]) -> str | None:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
         fix = "save the file as UTF-8"
-        raise error_class.at(path, message, fix, line=line) from error
+        raise error_class.at_place(path, message, fix, line=line) from error
 
 
 def _candidate(path: Path, directory: Path) -> Path:
@@ -403,7 +403,7 @@ def _by_path(path: Path, root: Path | None) -> Path:
         if candidate.is_file() or (candidate.is_dir() and candidate.name.endswith(SUFFIXES)):
             return candidate
     message = "this is a directory" if path.is_dir() else "there is no such prompt file"
-    raise PromptError.at(path, message)
+    raise PromptError.at_place(path, message)
 
 
 _VERSION_LINE = re.compile(r"""^["']?version["']?[ \t]*:[ \t]+["']?([^\s"'#,}]+)""", re.MULTILINE)

@@ -124,7 +124,7 @@ def _explain_unwritable(path: Path, *, safe: str) -> Generator[None]:
         problem, own_fix = explain_os_error(error)
         fix = own_fix or "make room or give write permission, then run again"
         fix = f"{fix}; {safe}" if safe else fix
-        raise RecordingError.at(path, f"cannot be written: {problem}", fix) from error
+        raise RecordingError.at_place(path, f"cannot be written: {problem}", fix) from error
 
 
 _MIB: Final = 1024 * 1024

@@ -139,7 +139,7 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection | None:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise RecordingError.at(
+                raise RecordingError.at_place(
                     path, f"cannot be made: {error.strerror}", _PERMISSION
                 ) from error
             database = _connect(str(path))
@@ -175,7 +175,9 @@ def explain_errors(path: Path) -> Generator[None]:
             fix = "another process keeps it locked: wait for it, then run the same command again"
         else:
             fix = _move_away_fix(path)
-        raise RecordingError.at(path, f"the local store cannot be used: {message}", fix) from error
+        raise RecordingError.at_place(
+            path, f"the local store cannot be used: {message}", fix
+        ) from error
 
 
 _PERMISSION: Final = (
@@ -228,13 +230,13 @@ def _prepare(database: sqlite3.Connection, path: Path, *, read_only: bool) -> No
             version = SCHEMA_VERSION
         database.execute("COMMIT")
     if version > SCHEMA_VERSION:
-        raise RecordingError.at(
+        raise RecordingError.at_place(
             path,
             f"written by a newer regauge (schema {version}, this one knows {SCHEMA_VERSION})",
             f"install that version, or {_move_away_fix(path)}",
         )
     if version < SCHEMA_VERSION:
-        raise RecordingError.at(
+        raise RecordingError.at_place(
             path, "not a local store of regauge, or a very old one", _move_away_fix(path)
         )
     if not read_only:

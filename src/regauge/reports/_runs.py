@@ -94,7 +94,7 @@ def read_record(run: Path) -> RunRecord:
     if version != SCHEMA_VERSION:
         message = f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}"
         fix = "read it with the regauge that wrote it"
-        raise InvalidFileError.at(path, message, fix)
+        raise InvalidFileError.at_place(path, message, fix)
     try:
         return RunRecord.model_validate(document)
     except ValidationError as error:
@@ -162,7 +162,7 @@ def _open(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
         InvalidFileError: It is no regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
-        raise InvalidFileError.at(path, "a link; a run has a file there")
+        raise InvalidFileError.at_place(path, "a link; a run has a file there")
     try:
         with open_regular(path, bytes_max=_BYTES_MAX[path.name] * parts) as file:
             yield file
@@ -221,7 +221,7 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> Invalid
             reason = str(error)
     prefix = "" if isinstance(error, ValidationError) else f"not a {kind}: "
     message = f"{prefix}{printable(reason)[:_WHY_CHARS]}"
-    return InvalidFileError.at(path, message, fix, line=line)
+    return InvalidFileError.at_place(path, message, fix, line=line)
 
 
 # Letters and symbols of Unicode that look blank: Hangul fillers and the empty Braille cell.

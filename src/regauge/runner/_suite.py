@@ -232,7 +232,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     prompt = load_prompt(path, root=project.root)
     for key, entries in (("testData", prompt.test_data), ("evaluators", prompt.evaluators)):
         if not entries:
-            raise PromptError.at(
+            raise PromptError.at_place(
                 project.relative(path),
                 f"it has no `{key}`, so nothing would be measured",
                 fix=f"add `{key}`, or write an eval with @golden for it",
@@ -278,7 +278,7 @@ def _models(
     if options.models:
         place = named_by = "--model"
     elif model is None:
-        raise PromptError.at(
+        raise PromptError.at_place(
             project.relative(prompt.path),
             "the prompt has no model",
             fix="add `model: provider:model`, or set `model` in [tool.regauge]",

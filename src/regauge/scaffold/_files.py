@@ -116,7 +116,7 @@ def merge_pyproject(root: Path) -> PlannedFile:
     except OSError as error:
         raise ConfigError([Diagnostic.unreadable(path, error)]) from error
     except ValueError as error:
-        raise ConfigError.at(path, f"not TOML: {error}", fix=_FIX) from error
+        raise ConfigError.at_place(path, f"not TOML: {error}", fix=_FIX) from error
     missing = [_PYTEST] if "pytest" not in tool and not _elsewhere(root) else []
     advice = () if missing else _advice(root)
     if "regauge" not in tool:

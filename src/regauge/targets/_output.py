@@ -259,7 +259,7 @@ def read_outputs(
     """
     if data is None:
         fix = "write it, or correct `path` in [tool.regauge.targets." + name + "]"
-        raise DatasetError.at(place, "no such file", fix)
+        raise DatasetError.at_place(place, "no such file", fix)
     trials: dict[str, dict[int, Mapping[str, JSON]]] = defaultdict(dict)
     diagnostics: list[Diagnostic] = []
     for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):

@@ -425,4 +425,4 @@ def _prompt(name: str, files: Files, root: Path) -> Prompt:
         if data is not None:
             return parse_prompt(data.decode("utf-8", "replace"), path=root / path)
     fix = "correct `prompts` of the target in pyproject.toml"
-    raise PromptError.at(root / paths[0], "no such file", fix)
+    raise PromptError.at_place(root / paths[0], "no such file", fix)

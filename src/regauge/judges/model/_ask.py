@@ -295,7 +295,7 @@ def load_rubric(
         prompt = load_prompt(path, version, root=context.project.root)
         context.loaded[name, version] = prompt
     if prompt.rubric is None:
-        raise PromptError.at(
+        raise PromptError.at_place(
             prompt.path,
             f"the judge {judge!r} needs a rubric, and this prompt has no `rubric:`",
             fix="add `rubric:` with `kind: graded`, `binary`, `choice` or `pair`",
@@ -338,7 +338,7 @@ def model_of(
 def rubric_kind_error(prompt: Prompt, message: str, *, fix: str) -> PromptError:
     """The error of a rubric that needs another kind of judge."""
     line = prompt.lines.get("rubric")
-    return PromptError.at(prompt.path, message, fix, line=line)
+    return PromptError.at_place(prompt.path, message, fix, line=line)
 
 
 @dataclass(frozen=True, kw_only=True)
