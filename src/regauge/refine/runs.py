@@ -24,7 +24,7 @@ from regauge.refine.loop._state import Interrupted, Observation
 from regauge.strict_json import explain_format, other_format, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON

@@ -20,6 +20,7 @@ from regauge.scaffold._files import (
 )
 from regauge.scaffold._workflows import (
     WORKFLOWS as WORKFLOWS,
+    Install as Install,
     WorkflowContext as WorkflowContext,
     find_install as find_install,
     parse_install as parse_install,
