@@ -85,6 +85,8 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert "gate: accepted against main" in text
     (record,) = gated.records()
     assert record["decision"]["decision"] == "accept"
+    node = "evals/test_triage.py::test_triage[disk-001]"
+    assert record["failed_tests"] == {node: "AssertionError: my own demand"}
     sides = {(row["case"], row["side"]) for row in gated.rows()}
     assert sides == {(f"disk-00{n}", side) for n in range(3) for side in ("candidate", "base")}
     note = "this command does not run the assertions of evals/test_triage.py:"

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from regauge.reports._documents import (
         SCHEMA_VERSION as SCHEMA_VERSION,
         CaseDocument as CaseDocument,
+        Cause as Cause,
         DecisionDocument as DecisionDocument,
+        GitState as GitState,
         MeasuredSuite as MeasuredSuite,
         MergedShards as MergedShards,
         OutputDocument as OutputDocument,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         Suggestion as Suggestion,
         SuiteSummary as SuiteSummary,
         TrialRow as TrialRow,
+        VerdictRow as VerdictRow,
     )
     from regauge.reports._gate_console import (
         decision_lines as decision_lines,

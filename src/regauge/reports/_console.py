@@ -131,9 +131,9 @@ def failed_test_lines(
     tests: Mapping[str, str], *, name: Callable[[str], str] = str, words: Callable[[str], str] = str
 ) -> list[str]:
     """The first tests that failed apart from their judges, each with its message."""
-    shown = [*tests.items()][:_FAILED_TESTS_MAX]
-    more = [f"… and {len(tests) - len(shown)} more"] if len(tests) > len(shown) else []
-    return [*(f"{name(node)}: {words(message)}" for node, message in shown), *more]
+    first_tests = [*tests.items()][:_FAILED_TESTS_MAX]
+    rest = [f"… and {len(tests) - len(first_tests)} more"] if len(tests) > len(first_tests) else []
+    return [*(f"{name(node)}: {words(message)}" for node, message in first_tests), *rest]
 
 
 def shard_lines(record: RunRecord) -> list[StyledLine]:

@@ -189,7 +189,7 @@ def _headline(record: RunRecord) -> str:
 
 def failed_test_blocks(tests: Mapping[str, str]) -> list[str]:
     """The tests that failed apart from their judges, with their messages."""
-    lines = failed_test_lines(tests, name=shown_name, words=_line)
+    lines = failed_test_lines(tests, name=inline_code, words=_line)
     return ["", "Failed apart from judges:", "", *(f"- {line}" for line in lines)] if lines else []
 
 

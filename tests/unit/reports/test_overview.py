@@ -17,12 +17,18 @@ from regauge.reports.html._source import PassRate, load_source
 from regauge.stats import wilson
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from regauge.runner import EvalResult
 
 
-def write(place: Path, *results: EvalResult, interrupted: bool = False) -> Path:
+def write(
+    place: Path,
+    *results: EvalResult,
+    interrupted: bool = False,
+    failed_tests: Mapping[str, str] | None = None,
+) -> Path:
     """Write a run; return its directory."""
     writer = RunWriter(place, redact=str)
     for result in results:
@@ -33,6 +39,7 @@ def write(place: Path, *results: EvalResult, interrupted: bool = False) -> Path:
         command=["pytest", "evals"],
         options={"record": "none"},
         git=None,
+        failed_tests=failed_tests,
     )
     return place
 
@@ -100,6 +107,15 @@ def test_an_interrupted_run_is_never_green(
 ):
     page = overview(made, tmp_path, *outcomes, interrupted=True)
     assert (page.title, page.tone) == (title, tone)
+
+
+def test_a_run_whose_tests_fail_apart_from_their_judges_is_never_green(made: Any, tmp_path: Path):
+    result = made.result([made.trial(0)], case=made.case(0), node_id="eval[c0]")
+    run = write(tmp_path / "run", result, failed_tests={"eval[c0]": "assert False"})
+    page = overview_of(load_source(run, project=Project(root=tmp_path)), {})
+    assert page.title == "1 case, none failed; 1 test failed apart from judges"
+    assert page.tone == "bad"
+    assert page.reasons == ("eval[c0]: assert False",)
 
 
 def test_a_prompt_counts_measured_cases_alone(made: Any, tmp_path: Path):

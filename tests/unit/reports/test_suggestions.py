@@ -9,7 +9,14 @@ import pytest
 from inline_snapshot import snapshot
 
 from regauge.github import cut_markdown
-from regauge.reports import DecisionDocument, RunRecord, Suggestion, decision_markdown, run_markdown
+from regauge.reports import (
+    DecisionDocument,
+    RunRecord,
+    Suggestion,
+    decision_markdown,
+    record_markdown,
+    run_markdown,
+)
 
 RUN = "20260131-100000-aaaa"
 DIFF = "--- a/prompts/alert.prompt.yml\n+++ b/prompts/alert.prompt.yml\n@@ -1 +1 @@\n-a\n+b\n"
@@ -50,6 +57,23 @@ def record(*suggestions: Suggestion) -> RunRecord:
         suites=[],
         suggestions=list(suggestions),
     )
+
+
+def test_tests_that_fail_apart_from_their_judges_are_in_every_report():
+    tests = {f"evals/test_a.py::test_a[c{n}]": f"assert {n} < <0>" for n in range(6)}
+    failed = record().model_copy(update={"failed_tests": tests})
+    count = "6 tests failed apart from judges"
+    gated = failed.model_copy(
+        update={"decision": decision().model_copy(update={"decision": "accept"})}
+    )
+    for text in (run_markdown(failed, []), record_markdown(gated, [])):
+        assert f"; {count}\n" in text
+        assert "- `evals/test_a.py::test_a[c0]`: assert 0 &#60; &#60;0&#62;\n" in text
+        assert "[c4]" in text
+        assert "[c5]" not in text
+        assert "- … and 1 more\n" in text
+    assert "### ❌ regauge gate: accepted" in record_markdown(gated, [])
+    assert "apart from judges" not in run_markdown(record(), [])
 
 
 def decision() -> DecisionDocument:
