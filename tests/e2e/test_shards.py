@@ -278,7 +278,11 @@ def test_a_missing_shard_is_unmeasured_and_a_failed_case_fails(project: EvalProj
 def test_a_failed_assertion_of_an_eval_fails_the_merged_run(project: EvalProject):
     project.judged_by("json_parses()", body="assert result.case.id != 'disk-001'")
     directories = shards(project, code=1)
-    merge(project, directories, code=1)
+    said = merge(project, directories, code=1)
+    assert "failed apart from judges: evals/test_triage.py::test_triage[disk-001]: " in said
+    assert [*project.records()[-1]["failed_tests"]] == [
+        "evals/test_triage.py::test_triage[disk-001]"
+    ]
 
 
 def test_cases_without_a_completion_are_unmeasured(project: EvalProject):

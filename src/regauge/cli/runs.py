@@ -32,6 +32,7 @@ from regauge.reports import (
     RunTally,
     cause_lines,
     failed_case_lines,
+    failed_test_lines,
     find_run,
     judge_lines,
     list_runs,
@@ -154,6 +155,8 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
             *recorded_lines(project, merged.written_lines),
         ]
     )
+    for text in failed_test_lines(record.failed_tests):
+        echo(f"failed apart from judges: {text}", style="red")
     for text in merged.unmeasured:
         echo(f"unmeasured: {text}", style="red")
     for text in merged.notes:

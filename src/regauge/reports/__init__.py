@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         estimated_cost as estimated_cost,
         failed_case_lines as failed_case_lines,
         failed_lines as failed_lines,
+        failed_test_lines as failed_test_lines,
         in_batch as in_batch,
         judge_lines as judge_lines,
         missing_judgement_lines as missing_judgement_lines,
