@@ -231,6 +231,10 @@ SUPPORT = (
     'from regauge import golden\n@golden("support", target="reply", judges=[])\n'
     "def test_support(result): result.check()\n"
 )
+OLD = (
+    'prompts: ["Say {{text}}"]\nproviders: ["openai:gpt-5.4-mini"]\ntests:\n  - vars: {text: a}\n'
+    "    assert: [{type: icontains, value: a}, {type: nope, value: b}]\n"
+)
 WITH_EVALS = {
     "checks": ("lint", "lint --json", COMMITTED, "lint --base HEAD~3",
                "edit prompts/prompts.lock '.*1.1.0.*\n' ''", "lint", "gate HEAD", COMMITTED,
@@ -272,6 +276,8 @@ WITH_EVALS = {
                    "migrate --to other:clerk-1 --budget-calls 20 --concurrency 1", "migrate --to other:clerk-1 --json", "migrate --to other:clerk-1 --pr",
                    "migrate alert-severity --to other:clerk-1 --apply", "gate HEAD",
                    "gate HEAD -n --model other:clerk-1", "migrate --to other:clerk-1"),
+    "imports": (f"write old/promptfooconfig.yaml '{OLD}'", "import promptfoo old --check", "import promptfoo old --check --json",
+                "import promptfoo old --name old", "import promptfoo old --name old --json", "import promptfoo nowhere", "import nothing old"),
     "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt",
                "report latest --against 2026", "runs list --sync", "runs list --sync --json", f"runs compare {RUNS[0]} {RUNS[1]} --no-diff",
                "judges list --json max_words contains", "new eval reply --target nothing", "new eval alert-severity --target http://127.0.0.1:9"),
