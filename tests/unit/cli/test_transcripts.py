@@ -278,7 +278,7 @@ WITH_EVALS = {
                    "gate HEAD -n --model other:clerk-1", "migrate --to other:clerk-1"),
     "imports": (f"write old/promptfooconfig.yaml '{OLD}'", "import promptfoo old --check", "import promptfoo old --check --json",
                 "import promptfoo old --name old", "import promptfoo old --name old --json", "import promptfoo nowhere", "import nothing old"),
-    "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt",
+    "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt", "report latest -o a.htm", "report latest -o a.markdown", "report latest -o a",
                "report latest --against 2026", "runs list --sync", "runs list --sync --json", f"runs compare {RUNS[0]} {RUNS[1]} --no-diff",
                "judges list --json max_words contains", "new eval reply --target nothing", "new eval alert-severity --target http://127.0.0.1:9"),
     "targets": (COMMITTED, TARGET, "show reply", f"write evals/test_support.py '{SUPPORT}'", "write app/pipeline.py 'def reply(text): return text\n'",
