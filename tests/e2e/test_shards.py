@@ -60,8 +60,11 @@ def restore_after(project: EvalProject, directories: list[str]) -> Iterator[None
 
 
 def merge(project: EvalProject, directories: list[str], *, code: int) -> str:
+    """What a merge prints; one that is refused leaves no run."""
+    runs = {*project.root.glob(".regauge/runs/*")}
     done = project.command("runs", "merge", *directories)
     assert done.returncode == code, done.stdout + done.stderr
+    assert code != 2 or {*project.root.glob(".regauge/runs/*")} == runs
     return done.stdout + done.stderr
 
 

@@ -110,16 +110,16 @@ def _access_to_github(path: Path) -> GitHubAccess:
     """
     address = remote_address(path)
     if not address:
-        fix = "git remote add origin ADDRESS; or take --branch, which pushes nothing"
+        fix = "git remote add origin ADDRESS; or leave out --pr"
         raise UsageError("--pr: there is no remote 'origin' to push a branch to", fix=fix)
     repo = os.environ.get("GITHUB_REPOSITORY") or repo_of_remote(address)
     if not repo:
-        fix = "set GITHUB_REPOSITORY=OWNER/NAME; or take --branch, which pushes nothing"
+        fix = "set GITHUB_REPOSITORY=OWNER/NAME; or leave out --pr"
         raise UsageError("--pr: the remote 'origin' is not an address of GitHub", fix=fix)
     try:
         return GitHubAccess.from_environ(os.environ, repo=repo)
     except UsageError as error:
-        raise error.reworded(f"--pr: {error}; or use --branch, which makes no requests") from error
+        raise error.reworded(f"--pr: {error}; or leave out --pr") from error
 
 
 def _check_work(path: Path, base: str) -> None:

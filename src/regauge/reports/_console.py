@@ -420,7 +420,7 @@ def progress_line(progress: RunProgress, budget: Budget, noun: str = "completion
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left" if remaining is not None else ""
     failed = f", {progress.failed} without a completion" if progress.failed else ""
-    failed += f", {progress.judge_calls} judge calls" if progress.judge_calls else ""
+    failed += f", {plural(progress.judge_calls, 'judge call')}" if progress.judge_calls else ""
     return (
         f"regauge: {progress.completed} of {progress.total} {noun}{failed},"
         f" {money(budget.spent_usd)}{left}"

@@ -20,7 +20,9 @@ from regauge.cli.sim import parse_faults, parse_rate
 from regauge.errors import UsageError
 from regauge.maintenance.mutation import progress_text
 from regauge.mutate import Draft, GuardSuggestion, MutantRow, MutationProgress
+from regauge.reports import progress_line
 from regauge.runner import RunProgress
+from regauge.runner._budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +108,27 @@ def test_an_interrupted_refinement_names_how_it_continues(
 def test_the_progress_of_mutants_is_one_line():
     text = progress_text(MutationProgress(mutants=9, done=2, calls=1), "mutant", 0.5)
     assert text == "regauge: 2 of 9 mutants, 1 trial, $0.5000"
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ({}, "regauge: 0 of 9 completions, $0"),
+        ({"completed": 3}, "regauge: 3 of 9 completions, $0"),
+        (
+            {"completed": 3, "failed": 1},
+            "regauge: 3 of 9 completions, 1 without a completion, $0",
+        ),
+        ({"completed": 9, "judge_calls": 2}, "regauge: 9 of 9 completions, 2 judge calls, $0"),
+        (
+            {"failed": 2, "judge_calls": 1},
+            "regauge: 0 of 9 completions, 2 without a completion, 1 judge call, $0",
+        ),
+    ],
+)
+def test_the_progress_of_completions_is_one_line(counts: dict[str, int], text: str):
+    line = progress_line(RunProgress(total=9, **counts), Budget(None))
+    assert line.partition(", about")[0] == text
 
 
 @pytest.mark.parametrize("text", ["", "10", "0/s", "-1/s", "10/d", "ten/s"])

@@ -231,6 +231,10 @@ SUPPORT = (
     'from regauge import golden\n@golden("support", target="reply", judges=[])\n'
     "def test_support(result): result.check()\n"
 )
+OLD = (
+    'prompts: ["Say {{text}}"]\nproviders: ["openai:gpt-5.4-mini"]\ntests:\n  - vars: {text: a}\n'
+    "    assert: [{type: icontains, value: a}, {type: nope, value: b}]\n"
+)
 WITH_EVALS = {
     "checks": ("lint", "lint --json", COMMITTED, "lint --base HEAD~3",
                "edit prompts/prompts.lock '.*1.1.0.*\n' ''", "lint", "gate HEAD", COMMITTED,
@@ -249,12 +253,11 @@ WITH_EVALS = {
                    "gate HEAD", COMMITTED, "git rm -q -r evals", "gate HEAD", COMMITTED, f"git mv {CASES} fixtures/golden/alerts.jsonl",
                    "gate HEAD", f"edit {EVAL} 'judges=' 'dataset=\"alerts\", judges='", "gate HEAD", *SHORTER, "gate HEAD -n", "gate nowhere",
                    "gate", "gate HEAD --prompt nothing", "gate HEAD -n -o a.md", "gate HEAD --json -o -", "gate HEAD -o a.txt"),
-    "gate runs": ("gate HEAD -n --json", "gate HEAD~3 -o -", "gate HEAD --on-broken warn --more-trials 2", COMMITTED, *SHORTER,
-                  "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD",
-                  "gate HEAD --record all --json"),
+    "gate runs": ("gate HEAD -n --json", "gate HEAD~3 -o -", COMMITTED, *SHORTER,
+                  "gate HEAD --record none", "gate HEAD --budget-calls 50 --concurrency 1", "gate HEAD"),
     "record": ("record -n", "record -n --json", "record alert-severity --budget-calls 4 --concurrency 1", "record -n", "record alert-severity --json",
                "record -n", "record --prune", "record -n --refresh --trials 3", "record nothing", "record -n --model sim:clerk-1 --trials 2",
-               COMMITTED, "record", "record -n --trials 3", "record --trials 3", COMMITTED, "record --trials 3", COMMITTED, "record --trials 3 --json"),
+               COMMITTED, "record", "record -n --trials 3", "record --trials 3", COMMITTED, "record --trials 3 --json"),
     "baselines": ("baseline show --all", "baseline update -n", COMMITTED, "baseline update -n", "baseline update --budget-calls 40 --concurrency 1",
                   "baseline update --new-session", "baseline show", "baseline update",
                   "baseline update --new-session --session-gap 0 --trials 2", "baseline update --new-session --session-gap 0 --json", "baseline show alert-severity --json", "baseline flaky alert-severity -n",
@@ -269,7 +272,13 @@ WITH_EVALS = {
                      "migrate nothing --to local:clerk", "migrate --to nowhere:clerk -n", "gate HEAD --model local:clerk -n",
                      "record -n --model local:clerk --trials 2", "record -n --model local:clerk --json", "baseline update -n --model local:clerk",
                      "mutate alert-severity -n --model local:clerk", "refine alert-severity -n --model local:clerk"),
-    "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt",
+    "migrations": (COMMITTED, "edit pyproject.toml $ '\\n[tool.regauge.providers.other]\\napi = \"sim\"\\n'", "git commit -q -a -m Provider",
+                   "migrate --to other:clerk-1 --budget-calls 20 --concurrency 1", "migrate --to other:clerk-1 --pr",
+                   "migrate alert-severity --to other:clerk-1 --apply", "gate HEAD",
+                   "gate HEAD -n --model other:clerk-1", "migrate --to other:clerk-1"),
+    "imports": (f"write old/promptfooconfig.yaml '{OLD}'", "import promptfoo old --check", "import promptfoo old --check --json",
+                "import promptfoo old --name old", "import promptfoo old --name old --json", "import promptfoo nowhere", "import nothing old"),
+    "set up": ("init -n", "init -n --install 'pip install regauge==0.1.0'", "init -y", "init -y", "report latest --comment", "report latest -o x.txt", "report latest -o a.htm", "report latest -o a.markdown", "report latest -o a",
                "report latest --against 2026", "runs list --sync", "runs list --sync --json", f"runs compare {RUNS[0]} {RUNS[1]} --no-diff",
                "judges list --json max_words contains", "new eval reply --target nothing", "new eval alert-severity --target http://127.0.0.1:9"),
     "targets": (COMMITTED, TARGET, "show reply", f"write evals/test_support.py '{SUPPORT}'", "write app/pipeline.py 'def reply(text): return text\n'",
@@ -279,7 +288,7 @@ WITH_EVALS = {
                 "git commit -q -a -m Third", "write app/data.bin '\u00fe'", SHORTER[0], "show reply", "diff reply HEAD~2 HEAD", "diff reply HEAD",
                 "diff reply HEAD HEAD", "log reply", "log reply --limit 1", "show reply@HEAD~1", "show reply@HEAD~1 --json", "show reply@HEAD~3",
                 "show reply@HEAD~9", "git rm -q --cached evals/test_support.py", "show support", "show nothing"),
-    "mutants": ("mutate alert-severity -n", "mutate alert-severity -n --json --operators all", "mutate alert-severity -n --limit 2",
+    "mutants": ("mutate alert-severity -n", "mutate alert-severity -n --json --operators all",
                 "mutate alert-severity --limit 2", "mutate alert-severity --limit 2 --json", "mutate nothing"),
 }  # fmt: skip
 

@@ -167,4 +167,10 @@ def test_calls_without_a_completion_are_open_and_named_with_the_next_command(
         assert batches.has_open_calls is bool(calls)
         assert [*batches.sentences()] == sentences
         assert [*batches.warnings()] == warnings
+        assert batches.to_json() == {
+            "under_way": len(calls.get("pending", {})),
+            "collected": 0,
+            "batches": sorted({*calls.get("pending", {}).values()}),
+            "notes": warnings,
+        }
     session.close()

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from regauge.datasets import shard_of
+from regauge.errors import InvalidFileError
 from regauge.maintenance.shards import (
     _find_uncovered,
     _find_unmeasured,
     _has_failed,
+    _refuse_cut_files,
     _row_error,
     _suite_of,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHA = "a" * 64
 OWN = shard_of("one", 2)
@@ -122,3 +127,28 @@ def test_shards_cover_each_case_once():
     assert [*_find_uncovered([part(suite(cases=1)), part(suite(cases=2))])] == [
         "evals/test_a.py::test_a: all shards together have 3 of 6 cases"
     ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "files", "text"),
+    [
+        ({}, {}, ""),
+        ({"trials.jsonl": 2}, {"trials.jsonl": "a\nb\n"}, ""),
+        ({"trials.jsonl": 2}, {"trials.jsonl": "a\n"}, "left 2 lines, and 1 are there"),
+        ({"trials.jsonl": 1}, {}, "left 1 line, and 0 are there"),
+        ({"trials.jsonl": 2}, {}, "left 2 lines, and 0 are there"),
+        ({}, {"trials.jsonl": "a\n"}, "left 0 lines, and 1 are there"),
+        ({"trials.jsonl": 1}, {"trials.jsonl": "a\nb\n"}, "left 1 line, and 2 are there"),
+    ],
+)
+def test_a_file_with_other_lines_than_the_shard_left_is_refused(
+    tmp_path: Path, lines: dict[str, int], files: dict[str, str], text: str
+):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    copy: Any = SimpleNamespace(directory=tmp_path, shard=SimpleNamespace(lines=lines))
+    if not text:
+        _refuse_cut_files(copy)
+        return
+    with pytest.raises(InvalidFileError, match=text):
+        _refuse_cut_files(copy)
