@@ -210,7 +210,6 @@ ERROR evals/test_triage.py - --budget-usd must be a number of dollars from 0 up,
 ERROR collecting evals/test_triage.py
 --model: 'clerk' names no provider
   fix: write provider:model, such as openai:clerk or sim:clerk-1; a provider of your own is a table [tool.regauge.providers.<name>] in pyproject.toml
-  eval: evals/test_triage.py:7
 ERROR evals/test_triage.py - --model: 'clerk' names no provider\
 """),
     ),
