@@ -109,16 +109,19 @@ class FinishedItems:
             runs.
         left_out: The reasons of unmeasured items without a row in the run record, by node id.
         failed_tests: The messages of tests that failed apart from their judges, by node id.
+        judged_nodes: The node ids of items with a result; a plugin may run a failed test again.
     """
 
     has_result: dict[str, bool | None] = field(default_factory=dict[str, "bool | None"])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     failed_tests: dict[str, str] = field(default_factory=dict[str, str])
+    judged_nodes: set[str] = field(default_factory=set[str])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:
         """Add the result of an item, with its present outcome."""
         self._latest = (item, result, result.outcome, result.not_blocking)
+        self.judged_nodes.add(item.nodeid)
 
     def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
         """Note that an item ran, and whether it has a result or a failure."""

@@ -318,7 +318,8 @@ class PytestRun:
             )
             if result.outcome == "failed":
                 result.not_blocking = self._not_blocking(result)
-            self._writer.add(result)
+            if item.nodeid not in self.finished_items.judged_nodes:
+                self._writer.add(result)
         self.finished_items.judge(item, result)
         if self._search is not None:
             self._search.note(result)
@@ -353,6 +354,8 @@ class PytestRun:
             return report
         if report.failed and (message := self._message_apart_from_judges(report, excinfo)):
             self.finished_items.failed_tests.setdefault(item.nodeid, message)
+        elif report.when == "call":  # a plugin may run a failed test again
+            self.finished_items.failed_tests.pop(item.nodeid, None)
         redact = self._session.completions.redact
         # pytest keeps three reports of every item until the end of a run.
         if report.keywords == self._keywords:

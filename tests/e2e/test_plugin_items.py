@@ -370,3 +370,40 @@ def test_an_option_without_its_companion_is_refused(
     result = project.run(*options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"  fix: add {companion}, or leave it out"])
+
+
+AGAIN = """\
+from _pytest.runner import runtestprotocol
+
+def pytest_runtest_protocol(item, nextitem):
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        item._initrequest()
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_a_test_that_a_plugin_runs_again_is_one_case(
+    project: EvalProject, workers: tuple[str, ...]
+):
+    project.write("conftest.py", AGAIN)
+    project.judged_by(
+        "min_chars(1)",
+        more="runs = []",
+        body="runs.append(result.case.id); assert runs.count(result.case.id) == 2",
+    )
+    result = project.run(*workers)
+    assert result.ret == pytest.ExitCode.OK
+    assert len(project.rows()) == len({row["case"] for row in project.rows()}) == 5
+    assert project.records()[0]["failed_tests"] == {}
+    project.judged_by("min_chars(1)", body="assert result.case.id != 'disk-001'")
+    assert project.run(*workers).ret == pytest.ExitCode.TESTS_FAILED
+    assert len(project.rows()) == 5
+    node = "evals/test_triage.py::test_triage[disk-001]"
+    assert [*project.records()[1]["failed_tests"]] == [node]
