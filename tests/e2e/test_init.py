@@ -311,3 +311,8 @@ def test_init_hands_on_the_keys_that_the_settings_name(place: Place):
     assert environ["GATEWAY_KEY"] == "${{ secrets.GATEWAY_KEY }}"
     assert "OPENAI" not in text
     assert "`prices` in [tool.regauge.providers.acme]" in text
+
+
+def test_commands_load_the_plugin_where_pytest_loads_none(made: Place):
+    checked = made.process("regauge", "lint", PYTEST_PLUGINS="")
+    assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -286,8 +286,12 @@ def with_evals(
         one_item_per_eval=one_item_per_eval,
         warn=warn,
     )
+    is_left_out = os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD") and "regauge" not in (
+        os.environ.get("PYTEST_PLUGINS", "")
+    )
     arguments = [
         _from_here(path),
+        *(("-p", "regauge") if is_left_out else ()),
         f"--rootdir={_from_here(project.root)}",
         "-p",
         "no:cacheprovider",
