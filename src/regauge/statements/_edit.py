@@ -147,22 +147,28 @@ def _read_numbers(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object,
             return [], (), ""
         word = match["word"] or ""
         return list(_values(node, match, "number")), ("heading", node.level, word), word
-    match = FORMS.marker.match(text.split("\n", 1)[0])
-    if match is None:
+    match, offset = FORMS.marker.match(text.split("\n", 1)[0]), 0
+    if match is not None and not _numeral_group(match):  # a bullet, as in "- Step 1: Read."
+        offset = match.start("rest")
+        match = FORMS.marker.match(match["rest"])
+    group = _numeral_group(match) if match is not None else ""
+    if match is None or not group:
         return [], (), ""
     indent = node.start - (tree.text.rfind("\n", 0, node.start) + 1)
-    group = next((name for name in ("nth", "circled", "number") if match[name]), "")
-    if not group:
-        return [], (), ""
     prefix = (match["number"] or "").rpartition(".")[0]
     ends = match["close"] or match["dot"] or match["wide"]
     style = (indent, match["open"], ends, match["word"], prefix)
-    return list(_values(node, match, group)), style, match["word"] or ""
+    return list(_values(node, match, group, offset)), style, match["word"] or ""
 
 
-def _values(node: Node, match: re.Match[str], group: str) -> Iterator[Numbered]:
+def _numeral_group(match: re.Match[str]) -> str:
+    """The group of a marker that has its number; empty for a bullet."""
+    return next((name for name in ("nth", "circled", "number") if match[name]), "")
+
+
+def _values(node: Node, match: re.Match[str], group: str, offset: int = 0) -> Iterator[Numbered]:
     text = match[group].rpartition(".")[2]
-    start = node.start + match.end(group) - len(text)
+    start = node.start + offset + match.end(group) - len(text)
     if text.isdecimal():
         kinds = [("1" if text.isascii() else "１", int(text))]
     else:
@@ -423,6 +429,15 @@ def renumber(before: Tree, text: str) -> str:
         *((a, b) for a, b in matching.order if a is not None and b is not None),
     ]
     twin_atoms = {before.atoms[a]: after.atoms[b] for a, b in pairs}
+    # A moved atom with a reference matches by its words alone: numbers are those of before.
+    twin_ids = {id(twin) for twin in twin_atoms.values()}
+    unmatched_atoms = {
+        after.text_of(twin): twin for twin in after.atoms if id(twin) not in twin_ids
+    }
+    for atom in before.atoms:
+        moved_atom = unmatched_atoms.get(before.text_of(atom))
+        if atom not in twin_atoms and moved_atom is not None:
+            twin_atoms[atom] = moved_atom
     twins = {
         id(old): new
         for atom, twin in twin_atoms.items()

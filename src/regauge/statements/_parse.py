@@ -658,11 +658,11 @@ class _Parser:
         return match
 
     def _in_series(self, word: str, number: str) -> bool:
-        """Return whether another line has the next or previous number: "Step 1:", "Step 2:"."""
+        """Return whether another line has a number near: "Step 1:" and "Step 2:", or "Step 3:"."""
         if not number.isdecimal():
             return False
-        near = "|".join(str(int(number) + step) for step in (-1, 1))
-        begins = re.compile(rf"{re.escape(word)}[ \t]?0?(?:{near})[ \t]*[:：.)]")
+        near = "|".join(str(int(number) + step) for step in (-2, -1, 1, 2))
+        begins = re.compile(rf"(?:\*\*|__)?{re.escape(word)}[ \t]?0?(?:{near})[ \t]*[:：.)*_]")
         return any(begins.match(_ascii_digits(line)) for line in self._visible)
 
     def _style(self, index: int) -> tuple[object, ...]:
