@@ -434,10 +434,10 @@ def renumber(before: Tree, text: str) -> str:
     unmatched_atoms = {
         after.text_of(twin): twin for twin in after.atoms if id(twin) not in twin_ids
     }
-    for atom in before.atoms:
-        moved_atom = unmatched_atoms.get(before.text_of(atom))
-        if atom not in twin_atoms and moved_atom is not None:
-            twin_atoms[atom] = moved_atom
+    for before_atom in before.atoms:
+        moved_atom = unmatched_atoms.get(before.text_of(before_atom))
+        if before_atom not in twin_atoms and moved_atom is not None:
+            twin_atoms[before_atom] = moved_atom
     twins = {
         id(old): new
         for atom, twin in twin_atoms.items()
