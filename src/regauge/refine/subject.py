@@ -108,16 +108,17 @@ def subject_of(
     members: dict[str, PlannedCase] = {}
     prompt, *_ = [edited_prompt(case.suite, name) for case in planned_cases]
     accepted = accepted_since(prompt, "")
+    suites = _joined_suites(planned_cases)
     for planned_case in planned_cases:
         if planned_case.error is not None:
             raise planned_case.error
         is_tracked = planned_case.case.tier == "tracked" or planned_case.case.id in accepted
         if is_tracked and not include_tracked:
             continue
-        case = planned_case.case.id
-        if case in members and members[case].suite is not planned_case.suite:
-            case = f"{planned_case.suite.dataset.name}/{case}#{len(members)}"
-        members[case] = PlannedCase(planned_case.suite, planned_case.case)
+        case, suite = planned_case.case.id, suites[id(planned_case.suite)]
+        if case in members and members[case].suite is not suite:
+            case = f"{suite.dataset.name}/{case}#{len(members)}"
+        members[case] = PlannedCase(suite, planned_case.case)
     if not members:
         raise UsageError(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
@@ -135,6 +136,44 @@ def subject_of(
             golden=[case.case.id for case in planned_cases],
         ),
     )
+
+
+def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
+    """Each eval by its `id`, with the judges of all evals that judge the same completions.
+
+    A completion that two evals judge is one trial: it must not count twice as evidence.
+    """
+    suites = {id(case.suite): case.suite for case in planned_cases}
+    groups: list[list[Eval]] = []
+    for suite in suites.values():
+        group = next((group for group in groups if _calls(group[0]) == _calls(suite)), None)
+        if group is None:
+            groups.append([suite])
+        else:
+            group.append(suite)
+    joined: dict[int, Eval] = {}
+    for group in groups:
+        judges = {judge.name: judge for suite in reversed(group) for judge in suite.judges}
+        statuses = {
+            name: status for suite in group for name, status in suite.judge_statuses.items()
+        }
+        whole = group[0]
+        if len(group) > 1:
+            whole = replace(
+                whole,
+                judges=tuple(judges.values()),
+                judge_statuses=statuses,
+                trials=max(suite.trials for suite in group),
+                pass_rate=max(suite.pass_rate for suite in group),
+            )
+        joined |= {id(suite): whole for suite in group}
+    return joined
+
+
+def _calls(suite: Eval) -> tuple[object, ...]:
+    """The parts of an eval that its completions depend on."""
+    target = suite.target.name if suite.target is not None else None
+    return suite.prompt.path, suite.dataset.path, suite.model, target, suite.partners
 
 
 def check_editable(name: str, settings: TargetSettings) -> None:

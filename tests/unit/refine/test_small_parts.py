@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,13 +11,16 @@ import pytest
 
 from regauge.datasets import GoldenCase
 from regauge.errors import BudgetError, ConfigError, JudgeError, ProviderError, UsageError
-from regauge.judges import max_words
+from regauge.judges import max_chars, max_words
 from regauge.project import Project
+from regauge.providers import ModelId
 from regauge.refine.guards import CaseText
 from regauge.refine.problem import _neighbours, _representatives
 from regauge.refine.runs import status_of
-from regauge.refine.subject import _kinds, _nearest, goal_name, goals_for
+from regauge.refine.subject import _joined_suites, _kinds, _nearest, goal_name, goals_for
 from regauge.refine.trials import _describe_error, _interrupted
+from regauge.runner import PlannedCase
+from tests.parts import EvalParts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,3 +169,25 @@ def test_a_goal_names_what_it_may_mean(name: str | None, names: list[str], words
 
 def test_a_usage_error_is_no_interruption_by_a_provider():
     assert _interrupted(UsageError("no"), "t").reason == "unmeasured"
+
+
+def test_evals_that_judge_the_same_completions_are_joined():
+    made = EvalParts()
+    whole = made.suite(name="triage")
+    first = replace(whole, judges=(max_words(9), max_words(5)), trials=2)
+    second = replace(whole, judges=(max_words(5), max_chars(9)), pass_rate=0.5)
+    others = [
+        replace(made.suite(), judges=(max_words(9),)),
+        replace(whole, model=ModelId(provider="sim", model="clerk-2")),
+    ]
+    suites = _joined_suites([PlannedCase(s, made.case()) for s in (first, second, *others)])
+    joined = suites[id(first)]
+    assert suites[id(second)] is joined
+    assert {judge.name for judge in joined.judges} == {
+        "max_words(9)",
+        "max_words(5)",
+        "max_chars(9)",
+    }
+    assert len(joined.judges) == 3
+    assert (joined.trials, joined.pass_rate) == (2, 1.0)
+    assert [suites[id(other)] for other in others] == others
