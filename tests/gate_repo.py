@@ -160,7 +160,7 @@ class GateRepo:
         """`regauge gate main`, and what it printed."""
         return self.regauge("gate", "main", *arguments, code=code)
 
-    def pytest(self, *arguments: str, code: int) -> str:
+    def pytest(self, *arguments: str, code: int | None) -> str:
         """`pytest evals` with arguments, and what it printed."""
         return self._run("pytest", ("evals", *arguments), code)
 

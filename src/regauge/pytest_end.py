@@ -111,6 +111,9 @@ class PytestEnd:
         if self.worker:
             # The controller tries to write these rows, and reports if it cannot.
             return replace(self._end, unwritten=self.writer.unwritten).to_text()
+        if self.gate is not None:
+            tests = self.gate.note_failed_tests(self._end.failed_tests)
+            self._end = replace(self._end, failed_tests=tests)
         self._trouble += self._end.trouble
         self.writer.gather(self._end.unwritten)
         self._set_exit_status(session, interrupted=interrupted)
@@ -205,6 +208,7 @@ class PytestEnd:
             selection=[*self.selection],
             suites=self._end.parts,
             lines=count_lines(self.writer.directory),
+            unmeasured=[text.partition("\n")[0] for text in self._unmeasured],
         )
 
     def _fail_with_trouble(self, session: pytest.Session) -> None:

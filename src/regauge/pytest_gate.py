@@ -33,6 +33,7 @@ from regauge.reports import (
     output_diff,
     prompt_of_suite,
     status_words,
+    with_failed_tests,
 )
 from regauge.reports.decisions import decision_document
 from regauge.runner import EvalResult, EvalSession, PlannedCase
@@ -62,6 +63,7 @@ class GateRequest:
         is_partial: Whether the command selects some of the evals, next to pytest's own options.
         dry_run: Whether to stop before the first trial.
         rerun_command: The words of the command that decides again.
+        failed_tests: Tests of merged shards that failed apart from their judges.
         print_line: Called with each line of progress; None for pytest's terminal.
     """
 
@@ -73,6 +75,7 @@ class GateRequest:
     is_partial: bool = False
     dry_run: bool = False
     rerun_command: Sequence[str] = ()
+    failed_tests: Mapping[str, str] = field(default_factory=dict[str, str])
     print_line: Callable[[str], None] | None = None
 
 
@@ -268,6 +271,7 @@ class PytestGate:
         self._results: dict[int, GatedResult] = {}
         self._parts: dict[int, PartResult] = {}
         self._left_alone: set[int] = set()
+        self._is_part = False
         self.document: DecisionDocument | None = None
         self.cut_off = False
         self.base_commit = ""
@@ -373,14 +377,25 @@ class PytestGate:
             return gated_result
         document = self._cases.get(id(planned_case))
         if document is None:
-            self._left_alone.add(id(planned_case))
-            pytest.skip("not run: the decision needs no trial")
+            message = "not run: the decision needs no trial"
+            if not self._is_part:
+                self._left_alone.add(id(planned_case))
+                pytest.skip(message)
+        else:
+            message = document.message
         replayed_result = self._session.result(
             planned_case, node_id=node_id, waiting=lambda _: None
         )
         if replayed_result.outcome == "unmeasured":
             self._left_alone.add(id(planned_case))
-            pytest.skip(document.message)
+            pytest.skip(message)
+        if document is None:
+            return PartResult(
+                suite=replayed_result.suite,
+                case=replayed_result.case,
+                trials=replayed_result.trials,
+                node_id=node_id,
+            )
         return GatedResult(
             suite=replayed_result.suite,
             case=replayed_result.case,
@@ -412,6 +427,13 @@ class PytestGate:
             words = status_words(status)
             vars(report)["regauge_status"] = words, letter, (words.upper(), {tone: True})
             report.sections.append(("gate", printable(result.gated.message)))
+
+    def note_failed_tests(self, tests: Mapping[str, str]) -> dict[str, str]:
+        """Take tests that failed apart from their judges into the next step; return all of them."""
+        all_tests = {**self._request.failed_tests, **tests}
+        if self.document is not None:
+            self.document = with_failed_tests(self.document, all_tests)
+        return all_tests
 
     def lines(self) -> list[StyledLine]:
         """The lines of the summary on the decision."""
@@ -481,6 +503,7 @@ class PytestGate:
 
     def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
         """Write the trials of a shard, and keep them for the items."""
+        self._is_part = True
         for comparison in run.compared_cases:
             planned_case, prompt, case = (
                 comparison.candidate,

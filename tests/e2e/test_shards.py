@@ -598,6 +598,30 @@ def test_a_job_with_a_key_takes_no_shard_of_a_fork(
     assert ("another job (github:1)" if forged else "a fork's pull request") in said
 
 
+def test_tests_of_a_gate_that_fail_apart_from_judges_reach_its_decision(repo: GateRepo):
+    repo.git("checkout", "-q", "main")
+    path = "evals/test_alert_severity.py"
+    repo.write(path, f"{repo.read(path)}    assert result.case.id != '{FIXABLE[0]}'\n")
+    repo.commit("Demand more")
+    repo.pytest(code=1)  # unchanged cases run from recordings
+    directories: list[str] = []
+    for number in range(1, COUNT + 1):
+        fresh(repo.root, ".regauge")
+        directory = f"shard-{number}"
+        part = f"--shard={number}/{COUNT}", "--gate=HEAD", f"--report={directory}"
+        ended = repo.pytest(*part, code=None)
+        assert "unmeasured: " not in ended
+        directories.append(directory)
+    said = repo.regauge("runs", "merge", *directories, code=1)
+    assert "failed apart from judges: " in said
+    assert "no decision yet: regauge gate " in said
+    assert "1 test failed apart from judges" in repo.regauge("runs", "list", "--limit", "1")
+    said = repo.regauge("gate", "HEAD", "--from", "latest", code=1)
+    assert "gate: accepted" in said
+    assert "next: fix the tests that failed apart from judges" in said
+    assert "❌ regauge gate: accepted" in repo.regauge("report", "latest")
+
+
 def test_suggestions_need_every_case(project: EvalProject):
     result = project.run("--shard=1/2", "--suggest")
     assert result.ret == 4

@@ -46,6 +46,7 @@ from regauge.reports import (
     decide_again,
     decision_lines,
     estimated_cost,
+    failed_test_lines,
     find_run,
     gate_annotations,
     git_state,
@@ -54,6 +55,7 @@ from regauge.reports import (
     read_rows,
     record_markdown,
     recorded_lines,
+    with_failed_tests,
     write_job_summary,
 )
 from regauge.wording import plural
@@ -101,6 +103,8 @@ def _write(
         recorded = recorded_lines(project, line_counts)
         suggested = suggestion_lines(record.suggestions) if record.suggestions else []
         echo_lines([*decision_lines(document), *recorded, *suggested], err=file == STDOUT)
+        for text in failed_test_lines(record.failed_tests):
+            echo(f"failed apart from judges: {text}", style="red", err=file == STDOUT)
     if in_github_actions(os.environ):
         # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout
@@ -195,6 +199,7 @@ def command(
             is_partial=bool(prompts),
             dry_run=dry_run,
             rerun_command=_rerun_words(sys.argv[1:]),
+            failed_tests=read_record(find_run(project, run)).failed_tests if run else {},
             print_line=meter.update,
         )
         with meter:
@@ -210,7 +215,8 @@ def command(
             return
         decided = outcome
     _write(project, decided, output, as_json=as_json)
-    click.get_current_context().exit(decided[0].exit_code)
+    document, record, _ = decided
+    click.get_current_context().exit(document.exit_code or bool(record.failed_tests))
 
 
 def _decide_again(
@@ -235,6 +241,7 @@ def _decide_again(
         baseline=baseline,
         rerun_command=" ".join(_rerun_words(sys.argv[1:])),
     )
+    document = with_failed_tests(document, record.failed_tests)
     decided = record.model_copy(update={"decision": document})
     trouble = write_job_summary(decided, directory, os.environ)
     if trouble:
@@ -398,7 +405,7 @@ def run_gate(
     if plugin.decision is None:
         return None
     assert plugin.record is not None, "a run that has decided is recorded"
-    return plugin.decision, plugin.record, plugin.line_counts
+    return plugin.record.decision or plugin.decision, plugin.record, plugin.line_counts
 
 
 def _print_estimate(

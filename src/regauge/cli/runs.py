@@ -219,6 +219,8 @@ def _run_line(record: RunRecord) -> str:
         counts = f"{plural(cases, 'case')}, {'' if cases == 1 else 'all '}unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
+    if record.failed_tests:
+        counts += f", {plural(len(record.failed_tests), 'test')} failed apart from judges"
     if record.status == "interrupted":
         counts += ", interrupted"
     return f"{record.id}  {commit:11}  {counts}, {money(cost)}  {prompts}"

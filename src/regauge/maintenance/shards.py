@@ -519,13 +519,16 @@ def _find_unmeasured(part: _Part, counts: _ShardCounts) -> Iterator[str]:
         yield f"{name} did not finish: pytest ended with {part.shard.exit_status}"
     elif counts.unmeasured:
         yield f"{name}: cases are unmeasured; see its log"
-    elif part.shard.exit_status and part.shard.base:
+    elif part.shard.base and part.shard.unmeasured:
+        yield f"{name}: {part.shard.unmeasured[0]}"
+    elif part.shard.exit_status and part.shard.base and not part.record.failed_tests:
         yield f"{name} is not measured whole; see its log"
 
 
 def _has_failed(part: _Part, counts: _ShardCounts) -> bool:
     """Return whether judges failed a case, or a test failed for another reason."""
     alone = part.shard.exit_status == 1 and not counts.unmeasured and not part.shard.base
+    alone = alone or bool(part.record.failed_tests)
     return bool(counts.failed_cases) or (alone and part.record.status == "finished")
 
 

@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         run_markdown as run_markdown,
         shown_name as shown_name,
     )
+    from regauge.reports._next_step import with_failed_tests as with_failed_tests
     from regauge.reports._runs import (
         export_run as export_run,
         find_run as find_run,

@@ -669,6 +669,7 @@ class ShardPart(_Document):
         selection: Options that selected cases, such as `-k disk` and node ids.
         suites: Its part of each eval, in the order of collection.
         lines: The number of lines of each file next to the record, to detect truncated copies.
+        unmeasured: Why it is not measured whole.
     """
 
     number: int = Field(ge=1)
@@ -681,6 +682,7 @@ class ShardPart(_Document):
     selection: list[str] = []
     suites: list[ShardSuite]
     lines: dict[str, int] = {}
+    unmeasured: list[str] = []
 
 
 class MergedShards(_Document):

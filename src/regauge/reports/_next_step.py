@@ -9,7 +9,7 @@ from regauge.reports._console import prompt_of_suite
 from regauge.reports._documents import NextDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from regauge.reports._documents import DecisionDocument
 
@@ -70,6 +70,14 @@ def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -
             action = "measure the changed lines with a key" if open_ else "make the missing trials"
             text = "; ".join(fixes) or (f"{fix}; then {action}" if fix else action)
             return NextDocument(text=text, command=missing)
+
+
+def with_failed_tests(document: DecisionDocument, tests: Mapping[str, str]) -> DecisionDocument:
+    """The decision, whose next step is to fix tests that failed apart from their judges."""
+    if not tests or document.decision != "accept":
+        return document
+    step = NextDocument(text="fix the tests that failed apart from judges, before the merge")
+    return document.model_copy(update={"next": step})
 
 
 def _after_accepting(document: DecisionDocument) -> NextDocument:

@@ -31,10 +31,15 @@ def suite(**more: object) -> Any:
     return SimpleNamespace(**{**values, **counts, **more})
 
 
-def part(*suites: object, status: str = "finished", **more: object) -> Any:
+def part(
+    *suites: object, status: str = "finished", failed_tests: object = None, **more: object
+) -> Any:
     values = {"number": OWN, "count": 2, "shard_by": "id", "base": "", "exit_status": 0}
+    values |= {"unmeasured": []}
     shard = SimpleNamespace(**{**values, "suites": suites or (suite(),), **more})
-    return SimpleNamespace(shard=shard, record=SimpleNamespace(status=status))
+    return SimpleNamespace(
+        shard=shard, record=SimpleNamespace(status=status, failed_tests=failed_tests or {})
+    )
 
 
 def row(**more: object) -> Any:
@@ -97,6 +102,12 @@ def test_a_row_belongs_to_its_function_or_file_and_one_of_the_base_to_any_model(
         (part(status="interrupted"), counts(3), ["did not finish: pytest ended with 0"]),
         (part(), counts(3, unmeasured=True), ["cases are unmeasured; see its log"]),
         (part(base="main", exit_status=1), counts(3), ["is not measured whole; see its log"]),
+        (part(base="main", exit_status=1, failed_tests={"a": "b"}), counts(3), []),
+        (
+            part(base="main", exit_status=1, failed_tests={"a": "b"}, unmeasured=["left out: x"]),
+            counts(3),
+            ["left out: x"],
+        ),
     ],
 )
 def test_missing_results_are_named(shard: Any, found: Any, sentences: list[str]):
@@ -113,6 +124,7 @@ def test_missing_results_are_named(shard: Any, found: Any, sentences: list[str])
         (part(), counts(failed=True), True),
         (part(exit_status=1), counts(), True),
         (part(exit_status=2), counts(), False),
+        (part(exit_status=1, base=SHA, failed_tests={"a": "b"}), counts(), True),
         (part(exit_status=1), counts(unmeasured=True), False),
         (part(exit_status=1, base="main"), counts(), False),
         (part(exit_status=1, status="interrupted"), counts(), False),
