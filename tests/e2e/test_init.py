@@ -160,6 +160,8 @@ def test_init_reads_models_and_keys_and_offers_to_import(place: Place):
         "  - id: anthropic:messages:claude-sonnet-5\n    config: {apiKeyEnvar: OWN_KEY}\n"
         "tests: [{vars: {x: a}, assert: [{type: contains, value: a}]}]\n",
     )
+    place.write("sub/pyproject.toml", "[tool.regauge]\n")  # a project of its own
+    place.write("sub/prompts/other.prompt.yml", "messages: []\n")
     found = """\
 found       openai:gpt-5.4-mini in prompts/ask.prompt.yml; OPENAI_API_KEY is not set
 found       openai:gpt-5.4 in promptfooconfig.yaml; OPENAI_API_KEY is not set
@@ -173,6 +175,7 @@ found       anthropic:claude-sonnet-5 in promptfooconfig.yaml; OWN_KEY is not se
     assert "Import promptfooconfig.yaml? [Y/n]: wrote " in out
     assert "\nwrote IMPORT.md\n" in out
     assert "\nnext:  regauge bump ask\n" in out
+    assert "other.prompt.yml" not in out
     assert "regauge import promptfoo" not in out[out.index("\nnext:") :]
     evals = (place.root / ".github/workflows/evals.yml").read_text(encoding="utf-8")
     assert "OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}" in evals

@@ -147,7 +147,7 @@ error: greet does what 1.1.0 did: messages, model, parameters, response format a
     released.change("{{person}}", "{{guest}}")
     released.change("name: person", "name: guest")
     assert released.run("bump", "greet", "minor", code=2) == snapshot("""\
-error: the contract of greet (jsonSchema, inputs) changed since 1.1.0, so 1.2.0 would break its callers
+error: the contract of greet (jsonSchema, inputs, tools) changed since 1.1.0, so 1.2.0 would break its callers
   fix: regauge bump greet major
 """)
     before = released.prompt.read_bytes(), released.lock.read_bytes()

@@ -151,7 +151,7 @@ def test_a_rubric_is_shown_released_and_compared_like_any_prompt(judged: EvalPro
     assert "rubric     graded, 1 to 5, passes at 0.5" in shown
     judged.write("prompts/judges/right.prompt.yml", GRADED.replace("max: 5", "max: 7"))
     minor = judged.command("bump", "right", "minor")
-    assert "the contract of right (jsonSchema, inputs) changed" in minor.stderr
+    assert "the contract of right (jsonSchema, inputs, tools) changed" in minor.stderr
 
 
 def test_replies_that_cannot_be_read_leave_their_cases_unmeasured(

@@ -216,7 +216,7 @@ def command(
         decided = outcome
     _write(project, decided, output, as_json=as_json)
     document, record, _ = decided
-    click.get_current_context().exit(document.exit_code or bool(record.failed_tests))
+    click.get_current_context().exit(document.exit_code or int(bool(record.failed_tests)))
 
 
 def _decide_again(

@@ -455,9 +455,9 @@ def bump_command(
 ) -> None:
     """Release a new version of a prompt: update its file and prompts.lock.
 
-    major: the contract changed (`jsonSchema`, `inputs`). minor: the prompt behaves differently.
-    patch: it should not. Without a part, release the version in the file. Only version and
-    changelog of the file change.
+    major: the contract changed (`jsonSchema`, `inputs`, `tools`). minor: the prompt behaves
+    differently. patch: it should not. Without a part, release the version in the file. Only
+    version and changelog of the file change.
     """
     path = find_prompt(prompt)
     result = bump(

@@ -108,7 +108,7 @@ def _not_bumped(head: Prompt, base: Prompt | None) -> RuleBreach | None:
     if base is None or base.version != head.version:
         return None
     contract = head.contract_digest != base.contract_digest
-    subject = "its contract (jsonSchema, inputs)" if contract else "its content"
+    subject = "its contract (jsonSchema, inputs, tools)" if contract else "its content"
     message = f"{subject} changed, but its version is still {head.version}"
     return _breach("not-bumped", head, message, _bump(head, base))
 
@@ -143,7 +143,7 @@ def _contract(
     if before is None or version.major > before.major:
         return None
     message = (
-        f"its contract (jsonSchema, inputs) changed since {before},"
+        f"its contract (jsonSchema, inputs, tools) changed since {before},"
         f" but {version} is no new major version"
     )
     return _breach("contract", head, message, f"regauge bump {head.name} major -m 'WHAT CHANGED'")

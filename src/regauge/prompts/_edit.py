@@ -461,8 +461,9 @@ def bump(
     broken = lock.needs_major(replace(prompt, version=version))
     if broken is not None:
         raise UsageError(
-            f"the contract of {prompt.name} (jsonSchema, inputs) changed since {broken.version},"
-            f" so {version} would break its callers\n  fix: regauge bump {prompt.name} major"
+            f"the contract of {prompt.name} (jsonSchema, inputs, tools) changed since"
+            f" {broken.version}, so {version} would break its callers\n"
+            f"  fix: regauge bump {prompt.name} major"
         )
     note = " ".join(note.split())
     if note and any(entry.version == str(version) for entry in prompt.changelog):

@@ -214,7 +214,7 @@ def _changed_since(prompt: Prompt, entry: LockEntry) -> tuple[str, str] | None:
     contract = entry.contract_digest != prompt.contract_digest
     if entry.digest == prompt.digest and not contract:
         return None
-    subject = "the contract (jsonSchema, inputs)" if contract else "the content"
+    subject = "the contract (jsonSchema, inputs, tools)" if contract else "the content"
     message = f"{subject} changed, but the version is still {entry.version}, which is released"
     return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
 
@@ -229,7 +229,7 @@ def _not_released(
         return f"version {version} is older than {last}, which is released", fix
     lock = PromptLock(prompt.path, tuple(released))
     if (broken := lock.needs_major(prompt)) is not None:
-        message = f"the contract (jsonSchema, inputs) changed since {broken.version}"
+        message = f"the contract (jsonSchema, inputs, tools) changed since {broken.version}"
         return f"{message}, but {version} is no new major version", f"{bump} major"
     return f"version {version} is not in {LOCK_NAME}", bump
 

@@ -151,23 +151,23 @@ def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
             groups.append([suite])
         else:
             group.append(suite)
-    joined: dict[int, Eval] = {}
+    suite_of: dict[int, Eval] = {}
     for group in groups:
         judges = {judge.name: judge for suite in reversed(group) for judge in suite.judges}
         statuses = {
             name: status for suite in group for name, status in suite.judge_statuses.items()
         }
-        whole = group[0]
+        joined_suite = group[0]
         if len(group) > 1:
-            whole = replace(
-                whole,
+            joined_suite = replace(
+                joined_suite,
                 judges=tuple(judges.values()),
                 judge_statuses=statuses,
                 trials=max(suite.trials for suite in group),
                 pass_rate=max(suite.pass_rate for suite in group),
             )
-        joined |= {id(suite): whole for suite in group}
-    return joined
+        suite_of |= {id(suite): joined_suite for suite in group}
+    return suite_of
 
 
 def _calls(suite: Eval) -> tuple[object, ...]:

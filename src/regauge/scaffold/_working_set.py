@@ -162,12 +162,22 @@ def find_importable_files(root: Path) -> list[str]:
             names.remove("prompts")
         if len(folder.relative_to(root).parts) >= _DEPTH_MAX:
             names.clear()
+        if folder != root and "tool.regauge" in _text_of(folder / "pyproject.toml"):
+            names.clear()  # a project of its own
+            continue
         values += [
             (folder / name).relative_to(root).as_posix()
             for name in sorted(files)
             if re.fullmatch(r"promptfooconfig.*\.(ya?ml|json)|.+\.prompt\.ya?ml", name)
         ]
     return values
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

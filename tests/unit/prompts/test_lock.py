@@ -65,7 +65,7 @@ prompts/greet.prompt.yml:1: the content changed, but the version is still 1.0.0,
   fix: regauge bump greet minor\
 """)
     assert problems(lock, "1.0.0", keys=SCHEMA) == snapshot("""\
-prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs) changed, but the version is still 1.0.0, which is released
+prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs, tools) changed, but the version is still 1.0.0, which is released
   fix: regauge bump greet major\
 """)
 
@@ -81,7 +81,7 @@ prompts/greet.prompt.yml:1: version 1.0.0 is older than 1.1.0, which is released
   fix: write `version: 1.1.0`, then regauge bump greet PART if anything changed\
 """)
     assert problems(lock, "1.2.0", keys=SCHEMA) == snapshot("""\
-prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs) changed since 1.1.0, but 1.2.0 is no new major version
+prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs, tools) changed since 1.1.0, but 1.2.0 is no new major version
   fix: regauge bump greet major\
 """)
     assert problems(lock, "") == snapshot("""\
