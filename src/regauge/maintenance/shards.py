@@ -542,7 +542,8 @@ def _find_left_out(
         yield f"{plural(len(missing), 'shard')} of {first.count} missing: {names}"
     suites = [suite for part in parts for suite in part.shard.suites]
     total = sum(suite.cases for suite in suites)
-    left_out = total - sum(suite.selected_cases for suite in suites)
+    # A parametrized eval has several items for a case.
+    left_out = sum(max(0, suite.cases - suite.selected_cases) for suite in suites)
     selection = f" by {first_of(first.selection, _NAMED_MAX)}" if first.selection else ""
     if left_out == total and not missing and not first.base:
         yield f"none of {plural(total, 'case')} was selected{selection}"

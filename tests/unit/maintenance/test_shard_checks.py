@@ -10,6 +10,7 @@ import pytest
 from regauge.datasets import shard_of
 from regauge.errors import InvalidFileError
 from regauge.maintenance.shards import (
+    _find_left_out,
     _find_uncovered,
     _find_unmeasured,
     _has_failed,
@@ -132,6 +133,15 @@ def test_missing_results_are_named(shard: Any, found: Any, sentences: list[str])
 )
 def test_a_shard_fails_by_a_judge_or_another_test(shard: Any, found: Any, *, failed: bool):
     assert _has_failed(shard, found) is failed
+
+
+def test_items_of_a_parametrized_eval_hide_no_case_that_was_left_out():
+    whole = part(suite(selected_cases=6), suite(selected_cases=1), selection=["-k x"])
+    notes: list[str] = []
+    assert [*_find_left_out([whole], [], notes)] == []
+    assert notes == ["2 of 6 cases left out by -k x"]
+    nothing = part(suite(selected_cases=0), selection=[])
+    assert [*_find_left_out([nothing], [], notes)] == ["none of 3 cases was selected"]
 
 
 def test_shards_cover_each_case_once():
