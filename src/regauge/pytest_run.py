@@ -352,6 +352,8 @@ class PytestRun:
             self._gate.amend(item, report)
         if planned_case is None:
             return report
+        if report.failed:
+            self.finished_items.settle(item)
         if report.failed and (message := self._message_apart_from_judges(report, excinfo)):
             self.finished_items.failed_tests.setdefault(item.nodeid, message)
         elif report.when == "call":  # a plugin may run a failed test again

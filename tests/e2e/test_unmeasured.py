@@ -207,6 +207,17 @@ def test_a_tracked_case_and_an_expected_failure_stay_what_they_are(quick: EvalPr
     assert quick.run("--record=none").parseoutcomes() == {"passed": 1, "xfailed": 2}
 
 
+def test_an_unmeasured_case_with_an_xfail_mark_is_named_once(quick: EvalProject):
+    quick.eval(eval_of(above="@pytest.mark.xfail"))
+    quick.run()
+    shutil.rmtree(quick.root / ".regauge")
+    quick.write("fixtures/recordings/triage.jsonl", "{\n")
+    result = quick.run("--record=none")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "had no result" not in result.stdout.str()
+    assert "triage.jsonl:1: " in result.stdout.str()
+
+
 def test_plain_tests_are_skipped_as_ever(quick: EvalProject):
     quick.eval(
         "import pytest\n\n@pytest.mark.skip\ndef test_a():\n    pass\n\n"
