@@ -133,6 +133,12 @@ class FinishedItems:
         """Note that an item has nothing to report."""
         self.has_result[item.nodeid] = True
 
+    def fail(self, item: pytest.Item, message: str) -> None:
+        """Note that an item failed, apart from its judges unless the message is empty."""
+        self.settle(item)
+        if message:
+            self.failed_tests.setdefault(item.nodeid, message)
+
     def result(self, item: pytest.Item) -> EvalResult | None:
         """The result of an item that ran, with the outcome before its test function."""
         if self._latest is None or self._latest[0] is not item:

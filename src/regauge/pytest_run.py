@@ -353,9 +353,7 @@ class PytestRun:
         if planned_case is None:
             return report
         if report.failed:
-            self.finished_items.settle(item)
-        if report.failed and (message := self._message_apart_from_judges(report, excinfo)):
-            self.finished_items.failed_tests.setdefault(item.nodeid, message)
+            self.finished_items.fail(item, self._message_apart_from_judges(report, excinfo))
         elif report.when == "call":  # a plugin may run a failed test again
             self.finished_items.failed_tests.pop(item.nodeid, None)
         redact = self._session.completions.redact
