@@ -713,7 +713,7 @@ class RunRecord(_Document):
         decision: [The gate's decision](gate.md#the-decision-as-json), or null.
         suggestions: Proposals of `--suggest`.
         failed_tests: The messages of tests that failed apart from their judges, by node id: own
-            assertions, fixtures and marks.
+            assertions, fixtures and marks, and plain tests in directories of evals.
         shard: The part of a [sharded run](../how-to/scale.md#shards), with digests of what it ran;
             else null.
         merged: For merged shards: their `count`, those `missing`, and the `base` of a gate.
