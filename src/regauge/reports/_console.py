@@ -122,9 +122,9 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     ]
 
 
-def failed_tests_text(tests: Mapping[str, str]) -> str:
-    """The number of tests that failed apart from their judges; empty for none."""
-    return f"; {plural(len(tests), 'test')} failed apart from judges" if tests else ""
+def failed_tests_text(tests: Mapping[str, str], *, separator: str = "; ") -> str:
+    """The number of tests that failed apart from their judges, after a text; empty for none."""
+    return f"{separator}{plural(len(tests), 'test')} failed apart from judges" if tests else ""
 
 
 def failed_test_lines(
@@ -134,6 +134,12 @@ def failed_test_lines(
     first_tests = [*tests.items()][:_FAILED_TESTS_MAX]
     rest = [f"… and {len(tests) - len(first_tests)} more"] if len(tests) > len(first_tests) else []
     return [*(f"{name(node)}: {words(message)}" for node, message in first_tests), *rest]
+
+
+def failed_test_notes(tests: Mapping[str, str]) -> list[StyledLine]:
+    """Lines on the first tests that failed apart from their judges, for a terminal."""
+    texts = failed_test_lines(tests)
+    return [StyledLine(f"failed apart from judges: {text}", "bad") for text in texts]
 
 
 def shard_lines(record: RunRecord) -> list[StyledLine]:
