@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         write_csv as write_csv,
         write_parquet as write_parquet,
     )
-    from regauge.reports._tally import RunTally as RunTally
+    from regauge.reports._tally import WORST_FIRST as WORST_FIRST, RunTally as RunTally
     from regauge.reports._writer import (
         RunEnd as RunEnd,
         RunWriter as RunWriter,
