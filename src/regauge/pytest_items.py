@@ -110,7 +110,8 @@ class FinishedItems:
         left_out: The reasons of unmeasured items without a row in the run record, by node id.
         failed_tests: The messages of tests that failed apart from their judges, by node id.
         errors: The errors of items that failed without a result, by node id.
-        without_result: The node ids of items that ran without a result or a failure.
+        count: The number of planned items that ran, once they are closed.
+        without_result: The node ids of those that ran without a result or a failure.
         judged_nodes: The node ids of items with a result; a plugin may run a failed test again.
     """
 
@@ -118,6 +119,7 @@ class FinishedItems:
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     failed_tests: dict[str, str] = field(default_factory=dict[str, str])
     errors: dict[str, RegaugeError] = field(default_factory=dict[str, RegaugeError])
+    count: int = 0
     without_result: list[str] = field(default_factory=list[str])
     judged_nodes: set[str] = field(default_factory=set[str])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
@@ -154,18 +156,14 @@ class FinishedItems:
         result.outcome, result.not_blocking = outcome, not_blocking
         return result
 
-    @property
-    def count(self) -> int:
-        """The number of planned items that ran."""
-        return sum(has_result is not None for has_result in self.has_result.values())
-
     def close(self, items: Iterable[pytest.Item]) -> Iterator[EvalResult]:
-        """Fill `without_result`; the unmeasured results of items that ran without one."""
+        """Count the items; the unmeasured results of those that ran without a result."""
         for item in items:
             planned_case, node = case_of(item), item.nodeid
             has_result = self.has_result.get(node)
             if planned_case is None or has_result is None:
                 continue
+            self.count += 1
             if not has_result:
                 self.without_result.append(node)
             if node in self.judged_nodes:

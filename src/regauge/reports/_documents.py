@@ -152,7 +152,9 @@ class PromptDocument(_Document):
     """The gate's result for one prompt.
 
     Attributes:
-        prompt: Its name, with the dataset's if it has several evals.
+        prompt: Its name, with the dataset's if it has several, or the function's of evals that
+            share one.
+        dataset: The name of its golden dataset.
         path: Its file.
         state: `changed`, `new` or `unchanged` against the base.
         version: As the file states it, or null.
@@ -168,6 +170,7 @@ class PromptDocument(_Document):
     """
 
     prompt: str
+    dataset: str = ""
     path: str
     state: str
     version: str | None
