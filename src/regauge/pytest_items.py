@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeGuard, cast
 
 import pytest
 
-from regauge.errors import UnmeasuredError
+from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.files import read_regular
 from regauge.reports import FailedCase
-from regauge.runner import PlannedCase
+from regauge.runner import EvalResult, PlannedCase, PlannedTrial, unmeasured_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from regauge.runner import CaseFailed, EvalResult, TrialOutcome
+    from regauge.runner import CaseFailed, TrialOutcome
 
 _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.MULTILINE))
 
@@ -109,12 +109,18 @@ class FinishedItems:
             runs.
         left_out: The reasons of unmeasured items without a row in the run record, by node id.
         failed_tests: The messages of tests that failed apart from their judges, by node id.
+        errors: The errors of items that failed without a result, by node id.
+        count: The number of planned items that ran, once they are closed.
+        without_result: The node ids of those that ran without a result or a failure.
         judged_nodes: The node ids of items with a result; a plugin may run a failed test again.
     """
 
     has_result: dict[str, bool | None] = field(default_factory=dict[str, "bool | None"])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     failed_tests: dict[str, str] = field(default_factory=dict[str, str])
+    errors: dict[str, RegaugeError] = field(default_factory=dict[str, RegaugeError])
+    count: int = 0
+    without_result: list[str] = field(default_factory=list[str])
     judged_nodes: set[str] = field(default_factory=set[str])
     _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
 
@@ -133,11 +139,14 @@ class FinishedItems:
         """Note that an item has nothing to report."""
         self.has_result[item.nodeid] = True
 
-    def fail(self, item: pytest.Item, message: str) -> None:
+    def fail(self, item: pytest.Item, message: str, error: BaseException | None) -> None:
         """Note that an item failed, apart from its judges unless the message is empty."""
         self.settle(item)
         if message:
             self.failed_tests.setdefault(item.nodeid, message)
+        if not isinstance(error, RegaugeError):
+            error = UnmeasuredError(f"the test failed before its case was judged: {message}")
+        self.errors.setdefault(item.nodeid, error)
 
     def result(self, item: pytest.Item) -> EvalResult | None:
         """The result of an item that ran, with the outcome before its test function."""
@@ -147,15 +156,22 @@ class FinishedItems:
         result.outcome, result.not_blocking = outcome, not_blocking
         return result
 
-    @property
-    def count(self) -> int:
-        """The number of planned items that ran."""
-        return sum(has_result is not None for has_result in self.has_result.values())
-
-    @property
-    def without_result(self) -> list[str]:
-        """The node ids of items that ran without a result or a failure."""
-        return [node for node, has_result in self.has_result.items() if has_result is False]
+    def close(self, items: Iterable[pytest.Item]) -> Iterator[EvalResult]:
+        """Count the items; the unmeasured results of those that ran without a result."""
+        for item in items:
+            planned_case, node = case_of(item), item.nodeid
+            has_result = self.has_result.get(node)
+            if planned_case is None or has_result is None:
+                continue
+            self.count += 1
+            if not has_result:
+                self.without_result.append(node)
+            if node in self.judged_nodes:
+                continue
+            error = self.errors.get(node) or UnmeasuredError("the test ended without a result")
+            trial = unmeasured_trial(PlannedTrial(planned_case, 0), error)
+            suite, case = planned_case.suite, planned_case.case
+            yield EvalResult(suite=suite, case=case, trials=(trial,), node_id=node)
 
 
 def case_of(item: pytest.Item) -> PlannedCase | None:

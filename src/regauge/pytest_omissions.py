@@ -243,6 +243,11 @@ class CollectedEvals:
     suites: dict[str, Sequence[Eval]] = field(default_factory=dict[str, "Sequence[Eval]"])
 
 
+def eval_directories(project: Project, places: set[tuple[Path, int]]) -> set[Path]:
+    """The directory `evals`, and those of other collected evals."""
+    return {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
+
+
 def place_of(function: Callable[..., Any]) -> tuple[Path, int]:
     """The file and first line of the function of an eval."""
     code = inspect.unwrap(function).__code__
@@ -306,9 +311,9 @@ def uncollected_evals(
     """The evals that pytest did not collect, each with the strings of its declaration."""
     from regauge.runner import declared_evals
 
-    homes = {(project.root / "evals").resolve(), *(path.parent for path, _ in places)}
+    homes = eval_directories(project, places)
     for path in sorted({file for home in homes for file in _files(command_line.within(home))}):
-        declarations = [*declared_evals(path.read_bytes())]
+        declarations = declared_evals(path.read_bytes())
         lines = {
             eval_.function: eval_.line for eval_ in declarations if (path, eval_.line) in places
         }

@@ -37,6 +37,7 @@ from regauge.pytest_items import (
 from regauge.pytest_omissions import (
     CollectedEvals,
     CommandLine,
+    eval_directories,
     evals_with_assertions,
     find_omissions,
     place_of,
@@ -56,10 +57,8 @@ from regauge.runner import (
     EvalResult,
     EvalSession,
     PlannedCase,
-    PlannedTrial,
     resolve_options,
     spec_of,
-    unmeasured_trial,
 )
 from regauge.stop_signals import ignore_signals, stop_on_signals
 
@@ -350,12 +349,12 @@ class PytestRun:
             self._replace_traceback(report, excinfo, planned_case)
         elif self._gate is not None:
             self._gate.amend(item, report)
-        if planned_case is None:
-            return report
         if report.failed:
-            self.finished_items.fail(item, self._message_apart_from_judges(report, excinfo))
+            self._note_failure(item, report, excinfo)
         elif report.when == "call":  # a plugin may run a failed test again
             self.finished_items.failed_tests.pop(item.nodeid, None)
+        if planned_case is None:
+            return report
         redact = self._session.completions.redact
         # pytest keeps three reports of every item until the end of a run.
         if report.keywords == self._keywords:
@@ -369,17 +368,25 @@ class PytestRun:
         self._properties = report.user_properties
         return redact_report(report, redact, self._config)
 
-    def _message_apart_from_judges(
-        self, report: pytest.TestReport, excinfo: pytest.ExceptionInfo[BaseException] | None
-    ) -> str:
-        """The message of a failure that neither judges nor the gate explain; else empty."""
-        if excinfo is None:
-            return str(report.longrepr)  # of a mark, such as a strict xfail
-        error = excinfo.value
-        is_explained = isinstance(error, RegaugeError | CaseFailed)
-        if is_explained or (self._gate is not None and self._gate.failed(error)):
-            return ""
-        return excinfo.exconly(tryshort=True).partition("\n")[0]
+    def _note_failure(
+        self,
+        item: pytest.Item,
+        report: pytest.TestReport,
+        excinfo: pytest.ExceptionInfo[BaseException] | None,
+    ) -> None:
+        """Note a failed item of an eval, or a failed plain test in a directory of evals."""
+        error, message = None, str(report.longrepr)  # of a mark, such as a strict xfail
+        if excinfo is not None:
+            error, message = excinfo.value, excinfo.exconly(tryshort=True).partition("\n")[0]
+        if case_of(item) is not None:
+            is_explained = isinstance(error, RegaugeError | CaseFailed) or (
+                error is not None and self._gate is not None and self._gate.failed(error)
+            )
+            self.finished_items.fail(item, "" if is_explained else message, error)
+            return
+        directories = eval_directories(self._project, self._collected_evals.places)
+        if any(map(item.path.resolve().is_relative_to, directories)):
+            self.finished_items.failed_tests.setdefault(item.nodeid, message)
 
     def _replace_traceback(
         self,
@@ -433,11 +440,7 @@ class PytestRun:
             except AssertionError as failed:
                 return failed
         error = skip_error(item, planned_case, report)
-        if result is None and self._gate is None:
-            suite, case = planned_case.suite, planned_case.case
-            trials = (unmeasured_trial(PlannedTrial(planned_case, 0), error),)
-            self._writer.add(EvalResult(suite=suite, case=case, trials=trials, node_id=item.nodeid))
-        else:
+        if result is not None or self._gate is not None:
             self.finished_items.left_out[item.nodeid] = str(error)
         return error
 
@@ -455,6 +458,9 @@ class PytestRun:
             return None
         from regauge.pytest_end import PytestEnd
 
+        for result in self.finished_items.close(session.items):
+            if self._gate is None:
+                self._writer.add(result)
         self.end = PytestEnd(
             config=self._config,
             project=self._project,

@@ -548,4 +548,6 @@ def test_a_page_tells_evals_with_the_same_dataset_apart(sorters: Path, tmp_path:
     page = (at.root / "gate.html").read_text("utf-8")
     cases = re.findall(r'{"id":"([^"]*)","dataset":"([^"]*)","node":"[^"]*::(\w+)\[', page)
     ids = [f"first-{name}" for name in TICKETS]
-    assert cases == [(case, "first", test) for test in ("test_kind", "test_words") for case in ids]
+    tests = ("test_kind", "test_words")
+    assert cases == [(case, "first", test) for test in tests for case in ids]
+    assert re.findall('data-nav="(first.*?)"', page) == [f"first ({test})" for test in tests]

@@ -216,6 +216,7 @@ def test_short(result):
 
 
 def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
+    gated.golden([gated.case(0, tier="critical"), gated.case(1), gated.case(2)])
     gated.eval(TWO_EVALS)
     git(gated, "commit", "-q", "-a", "-m", "Two evals")
     git(gated, "branch", "-f", "main")
@@ -229,9 +230,16 @@ def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
     gated.run("--gate=main").assert_outcomes(passed=3, xfailed=3)
     decision = gated.records()[-1]["decision"]
     assert [prompt["prompt"] for prompt in decision["prompts"]] == [
-        "triage (triage)",
-        "triage (triage, 2)",
+        "triage (test_triage)",
+        "triage (test_short)",
     ]
+    notes = [note.partition(":")[0] for note in decision["notes"] if "1 critical case is" in note]
+    assert notes == ["triage (test_triage)", "triage (test_short)"]
+    comment = gated.command("report", "latest", "--comment", "--dry-run").stdout
+    rows = [line.split(" | ") for line in comment.splitlines() if line.startswith("| triage")]
+    assert [row[0] for row in rows] == ["| triage (test&#95;triage)", "| triage (test&#95;short)"]
+    assert rows[0][-2:] == rows[1][-2:]
+    assert "-" not in {cell.strip(" |") for cell in rows[0][-2:]}
     again = gated.command("gate", "--from", "latest", "--json")
     assert json.loads(again.stdout)["cases"] == decision["cases"]
 

@@ -98,6 +98,54 @@ prompts/triage.prompt.yml: never released
     assert "no run of triage with openai:gpt-5-mini" in other.output
 
 
+TWO_EVALS = """\
+import pytest
+from regauge import golden
+from regauge.judges import min_chars
+
+@pytest.mark.parametrize("word", ["a", "b"])
+@golden("triage", judges=[min_chars(1)], trials=2)
+def test_triage(result, word):
+    result.check()
+
+def agrees(output, case):
+    return case.expected["ok"]
+
+@golden("triage", judges=[agrees], trials=2)
+def test_labels(result):
+    result.check()
+"""
+
+
+def test_completions_that_several_evals_judge_are_one_trial(project: EvalProject, regauge: Regauge):
+    project.eval(TWO_EVALS)
+    project.run().assert_outcomes(passed=15)
+    project.golden([project.case(n, ok=n > 0) for n in range(5)])
+    project.run().assert_outcomes(passed=14, failed=1)
+    first, second = (record["suites"][0] for record in project.records())
+    assert first["all_of_k"] == first["one_of_k"] == [1.0, 1.0]
+    assert second["all_of_k"] == second["one_of_k"] == [0.8, 0.8]
+    logged = regauge(project, "log", "triage", "--runs").output
+    assert "100.0 % (5/5)" in logged
+    assert "80.0 % (4/5)" in logged
+    compared = json.loads(regauge(project, "runs", "compare", "--json").stdout)
+    (change,) = compared["suites"][0]["changes"]
+    sides = [[change[side][key] for key in ("passed", "measured")] for side in ("before", "after")]
+    assert sides == [[2, 2], [0, 2]]
+    assert change["after"]["judge"] == "agrees"
+    runs = [record["id"] for record in project.records()]
+    grid = regauge(project, "runs", "compare", *runs, runs[0]).output
+    assert "2/2" in grid
+    assert "0/2" in grid
+
+
+def test_evals_that_share_completions_add_no_evidence_to_a_comparison_of_models(live: EvalProject):
+    live.eval(TWO_EVALS)
+    live.run("--model=local:clerk", "--model=local:other").assert_outcomes(passed=30)
+    comparison = live.records()[-1]["suites"][1]["comparison"]
+    assert comparison["cases"] == 5
+
+
 def test_answers_and_outcomes_of_two_runs_are_compared(
     live: EvalProject, endpoint: Endpoint, regauge: Regauge
 ):

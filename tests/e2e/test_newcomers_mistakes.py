@@ -404,3 +404,18 @@ def test_wrong_use_is_refused_in_words(project: EvalProject):
             wrong[words] = (done.returncode, said)
     assert not wrong
     assert not list(project.root.glob("x.*"))
+
+
+def test_two_judges_of_one_name_in_two_evals_are_refused_by_a_refinement(project: EvalProject):
+    """A refinement judges each completion once, with the judges of all evals."""
+    judges = "min_chars(1).with_name('length')", "max_chars(9).with_name('length')"
+    for number, judge in enumerate(judges):
+        project.eval(
+            "from regauge import golden\nfrom regauge.judges import max_chars, min_chars\n\n"
+            f"@golden('triage', judges=[{judge}])\ndef test_triage(result):\n    result.check()\n",
+            name=f"test_{number}" if number else "test_triage",
+        )
+    done = project.command("refine", "triage", "--dry-run")
+    assert done.returncode == 2
+    assert "two evals of triage have different judges that are called 'length'" in done.stderr
+    assert "fix: give one a name of its own with .with_name(...)" in done.stderr

@@ -9,6 +9,8 @@ import pytest
 from inline_snapshot import snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.conftest import EvalProject
     from tests.fakes import Endpoint
 
@@ -407,3 +409,60 @@ def test_a_test_that_a_plugin_runs_again_is_one_case(
     assert len(project.rows()) == 5
     node = "evals/test_triage.py::test_triage[disk-001]"
     assert [*project.records()[1]["failed_tests"]] == [node]
+
+
+NO_FIXTURE = (
+    "import pytest\n\n@pytest.fixture(autouse=True)\ndef database():\n"
+    "    raise ConnectionError('no database')\n"
+)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+def test_a_run_whose_tests_all_fail_in_their_set_up_has_a_record(
+    project: EvalProject, workers: Sequence[str]
+):
+    project.golden([project.case(0), project.case(1)])
+    project.run().assert_outcomes(passed=2)
+    project.write("evals/conftest.py", NO_FIXTURE)
+    result = project.run(*workers)
+    result.assert_outcomes(errors=2)
+    record = project.records()[-1]
+    assert len(project.records()) == 2
+    suite = record["suites"][0]
+    assert (suite["cases"], suite["passed"], suite["unmeasured"]) == (2, 0, 2)
+    nodes = [f"evals/test_triage.py::test_triage[disk-00{number}]" for number in range(2)]
+    assert record["failed_tests"] == dict.fromkeys(nodes, "ConnectionError: no database")
+    (reason,) = {row["cause"]["message"] for row in project.rows()}
+    assert reason == "the test failed before its case was judged: ConnectionError: no database"
+    report = project.command("report", "latest").stdout
+    assert "0 of 2 cases failed, 2 unmeasured; 2 tests failed apart from judges" in report
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_a_set_up_that_succeeds_at_last_is_measured_once(
+    project: EvalProject, workers: tuple[str, ...]
+):
+    turns = "turns = []\n\ndef pytest_runtest_setup(item):\n    turns.append(item.name)\n"
+    project.write("conftest.py", f"{AGAIN}\n{turns}    assert turns.count(item.name) > 1\n")
+    assert project.run(*workers).ret == pytest.ExitCode.OK
+    assert project.records()[-1]["failed_tests"] == {}
+    assert [row["outcome"] for row in project.rows()] == ["passed"] * 5
+
+
+def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalProject):
+    plain = "def test_plain():\n    assert 1 == 2, 'my own'\n"
+    for path in ("evals/test_plain.py", "evals/deep/test_plain.py", "tests/test_plain.py"):
+        project.write(path, plain)
+    result = project.pytest("evals", "tests")
+    result.assert_outcomes(passed=5, failed=3)
+    record = project.records()[-1]
+    assert record["failed_tests"] == {
+        f"evals/{name}::test_plain": "AssertionError: my own"
+        for name in ("deep/test_plain.py", "test_plain.py")
+    }
+    assert record["suites"][0]["cases"] == 5
+    assert "5 cases, none failed; 2 tests failed apart from judges" in (
+        project.command("report", "latest").stdout
+    )
+    project.run("-k", "plain").assert_outcomes(failed=2, deselected=5)
+    assert len(project.records()) == 1

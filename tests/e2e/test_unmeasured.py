@@ -158,8 +158,10 @@ def test_an_eval_that_is_kept_from_its_verdict_is_unmeasured(
         else:
             assert sum("UNMEASURED" in line for line in said) >= 2, way
     assert "skipped" not in text.splitlines()[-1]
-    for row in next(quick.root.glob(".regauge/runs/*/trials.jsonl")).read_text().splitlines():
-        json.loads(row, parse_constant=pytest.fail)
+    text = next(quick.root.glob(".regauge/runs/*/trials.jsonl")).read_text()
+    rows = [json.loads(row, parse_constant=pytest.fail) for row in text.splitlines()]
+    reasons = [row["cause"]["message"] for row in rows if f"/{own}.py::" in row["node"]]
+    assert reasons == ["the test ended without a result"] * 2
 
 
 def test_a_failed_case_fails_whatever_its_body_does(quick: EvalProject):

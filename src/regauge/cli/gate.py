@@ -46,7 +46,7 @@ from regauge.reports import (
     decide_again,
     decision_lines,
     estimated_cost,
-    failed_test_lines,
+    failed_test_notes,
     find_run,
     gate_annotations,
     git_state,
@@ -102,9 +102,8 @@ def _write(
     else:
         recorded = recorded_lines(project, line_counts)
         suggested = suggestion_lines(record.suggestions) if record.suggestions else []
-        echo_lines([*decision_lines(document), *recorded, *suggested], err=file == STDOUT)
-        for text in failed_test_lines(record.failed_tests):
-            echo(f"failed apart from judges: {text}", style="red", err=file == STDOUT)
+        tests = failed_test_notes(record.failed_tests)
+        echo_lines([*decision_lines(document), *recorded, *suggested, *tests], err=file == STDOUT)
     if in_github_actions(os.environ):
         # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout

@@ -32,7 +32,8 @@ from regauge.reports import (
     RunTally,
     cause_lines,
     failed_case_lines,
-    failed_test_lines,
+    failed_test_notes,
+    failed_tests_text,
     find_run,
     judge_lines,
     list_runs,
@@ -153,10 +154,9 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
             *not_blocking_lines(merged.tally.not_blocking()),
             *(() if is_gate else cause_lines(merged.tally.causes())),
             *recorded_lines(project, merged.written_lines),
+            *failed_test_notes(record.failed_tests),
         ]
     )
-    for text in failed_test_lines(record.failed_tests):
-        echo(f"failed apart from judges: {text}", style="red")
     for text in merged.unmeasured:
         echo(f"unmeasured: {text}", style="red")
     for text in merged.notes:
@@ -219,8 +219,7 @@ def _run_line(record: RunRecord) -> str:
         counts = f"{plural(cases, 'case')}, {'' if cases == 1 else 'all '}unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
-    if record.failed_tests:
-        counts += f", {plural(len(record.failed_tests), 'test')} failed apart from judges"
+    counts += failed_tests_text(record.failed_tests, separator=", ")
     if record.status == "interrupted":
         counts += ", interrupted"
     return f"{record.id}  {commit:11}  {counts}, {money(cost)}  {prompts}"

@@ -114,7 +114,8 @@ class SuiteBase:
     """One suite of a gate run, its base version, and the state of its cases.
 
     Attributes:
-        name: Unique name: the prompt's, with the dataset's if a prompt has several suites.
+        name: Unique name: the prompt's, with the dataset's if a prompt has several, or the
+            function's of evals that share one.
         base_commit: The commit.
         candidate: The suite now.
         planned_cases: Selected cases.
@@ -175,6 +176,7 @@ def compare_with_base(
     suite: Eval,
     base_commit: BaseCommit,
     *,
+    name: str = "",
     across_models: bool = False,
     baseline: Baseline | None = None,
     siblings: Sequence[Eval] = (),
@@ -186,6 +188,7 @@ def compare_with_base(
     Args:
         suite: The suite now.
         base_commit: From `find_base`.
+        name: The unique name of the suite; by default the prompt's.
         across_models: Whether two models are compared on purpose (`--model`).
         baseline: Replaces the committed baseline.
         siblings: Other suites of the run with the same prompt and dataset.
@@ -277,6 +280,7 @@ def compare_with_base(
         edited=edited,
     )
     return SuiteBase(
+        name=name or head.name,
         base_commit=base_commit,
         candidate=suite,
         base=base_eval,
@@ -315,7 +319,7 @@ def compare_with_base(
         notes=(
             *unreadable,
             *(() if unread else notes),
-            *critical_notes(suite, match.baseline, states),
+            *critical_notes(suite, match.baseline, states, name=name or head.name),
         ),
     )
 

@@ -174,11 +174,11 @@ class BaseCommit:
         return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
 
     @cached_property
-    def evals(self) -> Mapping[str, list[DeclaredEval]]:
+    def evals(self) -> Mapping[str, tuple[DeclaredEval, ...]]:
         """The evals of the base, by file."""
         evals = self.repository.inside(self.project.root / "evals")
         texts = self.repository.read_files(self.commit, evals, ".py")
-        return {path: [*declared_evals(text)] for path, text in texts.items()}
+        return {path: declared_evals(text) for path, text in texts.items()}
 
     def target_name(self, eval_name: str) -> str:
         """The only target that evals of a name have on the base; empty without one."""

@@ -155,6 +155,7 @@ def _suites(
         suite_base = compare_with_base(
             suite,
             base_commit,
+            name=name,
             across_models=bool(session.options.models),
             baseline=baseline if replaces else None,
             siblings=[
@@ -165,7 +166,7 @@ def _suites(
                 and other.dataset.path == suite.dataset.path
             ],
         )
-        yield replace(suite_base, name=name, planned_cases=planned_cases)
+        yield replace(suite_base, planned_cases=planned_cases)
 
 
 def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) -> list[SuiteBase]:
@@ -198,15 +199,17 @@ def _entry_of(error: Diagnostic) -> tuple[int | None, str]:
 
 def suite_names(suites: Sequence[Eval]) -> list[str]:
     """A unique name for each suite: its prompt's, with the part that distinguishes it."""
-    counts = Counter(suite.prompt.name for suite in suites)
+    prompts = Counter(suite.prompt.name for suite in suites)
+    datasets = Counter((suite.prompt.name, suite.dataset.name) for suite in suites)
     names: list[str] = []
     for suite in suites:
-        name = suite.prompt.name
-        if counts[name] > 1:
-            name = f"{name} ({suite.dataset.name})"
+        name = prompt = suite.prompt.name
+        part = suite.dataset.name if datasets[prompt, suite.dataset.name] == 1 else suite.function
+        if prompts[prompt] > 1:
+            name = f"{prompt} ({part})"
         number = 2
-        while name in names:
-            name = f"{suite.prompt.name} ({suite.dataset.name}, {number})"
+        while name in names:  # two files have a function of one name
+            name = f"{prompt} ({part}, {number})"
             number += 1
         names.append(name)
     return names

@@ -509,9 +509,9 @@ def proven_tier(case: GoldenCase, baseline: StoredBaseline | None, *, tier: Case
 
 
 def critical_notes(
-    suite: Eval, baseline: StoredBaseline | None, states: Mapping[str, CaseState]
+    suite: Eval, baseline: StoredBaseline | None, states: Mapping[str, CaseState], *, name: str
 ) -> list[str]:
-    """Notes on critical cases that the base has not passed often enough."""
+    """Notes on critical cases of the suite `name` that the base has not passed often enough."""
     unproven: list[str] = []
     for case in suite.dataset:
         if (
@@ -525,11 +525,10 @@ def critical_notes(
     if not unproven:
         return []
     subject = f"{len(unproven)} critical cases are" if len(unproven) > 1 else "1 critical case is"
-    name = suite.prompt.name
     note = (
         f"{name}: {subject} treated as required until base has passed"
         f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {shorten_list(unproven)}:"
-        f" regauge baseline update {name} runs more, in sessions an hour apart"
+        f" regauge baseline update {suite.prompt.name} runs more, in sessions an hour apart"
     )
     return [note]
 

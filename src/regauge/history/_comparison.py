@@ -9,6 +9,8 @@ from struct import Struct
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from regauge.reports import WORST_FIRST
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -17,7 +19,9 @@ __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", 
 Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
 _CHANGES: tuple[Change, ...] = get_args(Change)
 # The fields of a row that a comparison shows.
-_COPIED_FIELDS: Final = ("trial", "outcome", "output", "refusal", "verdicts", "cause")
+_COPIED_FIELDS: Final = (
+    *("trial", "request_digest", "outcome", "output", "refusal", "verdicts", "cause"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +85,9 @@ class SuiteComparison:
         return sum(case_change.change == change for case_change in self.changes)
 
 
-# A packed trial: its number, the index of its outcome in `_OUTCOMES`, and a digest of its text.
-_TRIAL: Final = Struct("<dB8s")
-_OUTCOMES: Final = ("passed", "failed", "unmeasured")
+# A packed trial: its number, the digest of its request, its place in `WORST_FIRST`, and the digest
+# of its text.
+_TRIAL: Final = Struct("<d8sB8s")
 _Suite: TypeAlias = tuple[str, str, str]
 _Read: TypeAlias = "Callable[[], Iterable[Mapping[str, Any]]]"
 
@@ -101,9 +105,13 @@ class _SuiteOutline:
     cases: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def trials(self, case: str) -> list[_Trial]:
-        """The trials of a case, in order."""
-        packed = _TRIAL.iter_unpack(self.cases.get(case, b""))
-        return sorted(_Trial(number, _OUTCOMES[place], text) for number, place, text in packed)
+        """The trials of a case, in order; evals that share a completion share a trial."""
+        packed = sorted(_TRIAL.iter_unpack(self.cases.get(case, b"")), reverse=True)
+        worst = {(number, request): (place, text) for number, request, place, text in packed}
+        return [
+            _Trial(number, WORST_FIRST[place], text)
+            for (number, _), (place, text) in reversed(worst.items())
+        ]
 
 
 class _Trial(NamedTuple):
@@ -130,9 +138,9 @@ class RunOutline:
         if suite is None:
             first = {name: row[name] for name in ("version", "prompt_digest", "model")}
             suite = self.suites[key] = _SuiteOutline(first)
-        text = repr(_text(row)).encode("utf-8", "backslashreplace")
+        place = WORST_FIRST.index(row["outcome"])
         trial = _TRIAL.pack(
-            row["trial"], _OUTCOMES.index(row["outcome"]), blake2b(text, digest_size=8).digest()
+            row["trial"], _digest(row["request_digest"]), place, _digest(repr(_text(row)))
         )
         case = intern(row["case"])
         suite.cases[case] = suite.cases.get(case, b"") + trial
@@ -293,7 +301,10 @@ def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None)
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return sorted(rows, key=lambda row: row["trial"])
+    """The rows by trial; of several evals that share a completion, the row of the worst outcome."""
+    worst_last = sorted(rows, key=lambda row: WORST_FIRST.index(row["outcome"]), reverse=True)
+    worst = {(row["trial"], row["request_digest"]): row for row in worst_last}
+    return [worst[key] for key in sorted(worst)]
 
 
 def _first(rows: Sequence[Mapping[str, Any]], outcome: str) -> Mapping[str, Any] | None:
@@ -310,6 +321,10 @@ def _counts(trials: Sequence[_Trial]) -> tuple[int, int]:
 def _text(row: Mapping[str, Any]) -> str | None:
     output: str | None = row["output"]
     return output if output is not None else row["refusal"]
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).digest()
 
 
 def _failure(row: Mapping[str, Any]) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from regauge.history._place import FilePlace, find_store
 from regauge.history._store import RunEntry, Store
 from regauge.reports import (
     SCHEMA_VERSION,
+    WORST_FIRST,
     MeasuredSuite,
     RunRecord,
     list_runs,
@@ -61,6 +62,7 @@ class _FirstTrial(NamedTuple):
 
     case: str
     case_digest: str
+    request: int
     trial: int
     outcome: str
     trials: int
@@ -73,8 +75,22 @@ def _note_trial(items: dict[str, _FirstTrial], row: Mapping[str, Any]) -> None:
     before = items.get(row["node"])
     trials = 1 if before is None else before.trials + 1
     if before is None or row["trial"] < before.trial:
-        before = _FirstTrial(row["case"], row["case_digest"], row["trial"], outcome, trials)
+        request = hash(row["request_digest"])
+        case, digest = row["case"], row["case_digest"]
+        before = _FirstTrial(case, digest, request, row["trial"], outcome, trials)
     items[row["node"]] = before._replace(trials=trials)
+
+
+def _join_evals(items: Iterable[_FirstTrial]) -> list[_FirstTrial]:
+    """One trial for evals that share a completion, with the worst outcome."""
+    shared: dict[tuple[str, int], _FirstTrial] = {}
+    for item in items:
+        before = shared.get(key := (item.case, item.request), item)
+        shared[key] = before._replace(
+            outcome=min(before.outcome, item.outcome, key=WORST_FIRST.index),
+            trials=max(before.trials, item.trials),
+        )
+    return list(shared.values())
 
 
 def _suite(
@@ -83,7 +99,7 @@ def _suite(
     first_trials: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
 ) -> MeasuredSuite:
     key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side)
-    first = first_trials.get(key, {}).values()
+    first = _join_evals(first_trials.get(key, {}).values())
     outcomes = Counter(first_trial.outcome for first_trial in first)
     return MeasuredSuite(
         run=record.id,

@@ -7,6 +7,7 @@ import shlex
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -142,6 +143,9 @@ def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
     """Each eval by its `id`, with the judges of all evals that judge the same completions.
 
     A completion that two evals judge is one trial: it must not count twice as evidence.
+
+    Raises:
+        UsageError: Two judges of them have one name.
     """
     suites = {id(case.suite): case.suite for case in planned_cases}
     groups: list[list[Eval]] = []
@@ -153,7 +157,7 @@ def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
             group.append(suite)
     suite_of: dict[int, Eval] = {}
     for group in groups:
-        judges = {judge.name: judge for suite in reversed(group) for judge in suite.judges}
+        judges = _join_judges(group)
         statuses = {
             name: status for suite in group for name, status in suite.judge_statuses.items()
         }
@@ -161,13 +165,25 @@ def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
         if len(group) > 1:
             joined_suite = replace(
                 joined_suite,
-                judges=tuple(judges.values()),
+                judges=judges,
                 judge_statuses=statuses,
                 trials=max(suite.trials for suite in group),
                 pass_rate=max(suite.pass_rate for suite in group),
             )
         suite_of |= {id(suite): joined_suite for suite in group}
     return suite_of
+
+
+def _join_judges(suites: Sequence[Eval]) -> tuple[Judge, ...]:
+    judges: dict[str, Judge] = {}
+    for judge in chain.from_iterable(suite.judges for suite in suites):
+        if judges.setdefault(judge.name, judge).digest != judge.digest:
+            raise UsageError(
+                f"two evals of {suites[0].dataset.name} have different judges that are called"
+                f" {judge.name!r}, and their verdicts could not be distinguished",
+                fix="give one a name of its own with .with_name(...)",
+            )
+    return tuple(judges.values())
 
 
 def _calls(suite: Eval) -> tuple[object, ...]:

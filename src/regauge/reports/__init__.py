@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         estimated_cost as estimated_cost,
         failed_case_lines as failed_case_lines,
         failed_lines as failed_lines,
-        failed_test_lines as failed_test_lines,
+        failed_test_notes as failed_test_notes,
+        failed_tests_text as failed_tests_text,
         in_batch as in_batch,
         judge_lines as judge_lines,
         missing_judgement_lines as missing_judgement_lines,
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
         write_csv as write_csv,
         write_parquet as write_parquet,
     )
-    from regauge.reports._tally import RunTally as RunTally
+    from regauge.reports._tally import WORST_FIRST as WORST_FIRST, RunTally as RunTally
     from regauge.reports._writer import (
         RunEnd as RunEnd,
         RunWriter as RunWriter,

@@ -59,43 +59,50 @@ def prompt_of_suite(name: str) -> str:
     return name.partition(" (")[0]
 
 
-def named_suites(
-    suites: Iterable[SuiteSummary], decision: DecisionDocument | None = None
-) -> list[SuiteSummary]:
-    """The suites with their names as prompts: with the dataset if a prompt has several.
+def suite_names(
+    suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
+) -> dict[tuple[str, str], list[str]]:
+    """The names of suites by prompt and dataset: with the dataset if a prompt has several.
 
     Args:
         suites: The suites of a run.
-        decision: The decision of a gate, whose names apply; None for another run.
+        decision: The decision of a gate, whose names apply, one per eval; None for another run.
     """
-    suites = list(suites)
-    names = [f"{suite.prompt} ({suite.dataset})" for suite in suites]
-    if decision is not None:
-        known_names = {prompt.prompt for prompt in decision.prompts}
-    else:
-        pairs = {(suite.prompt, name) for suite, name in zip(suites, names, strict=True)}
-        prompts = Counter(prompt for prompt, _ in pairs)
-        known_names = {name for prompt, name in pairs if prompts[prompt] > 1}
+    names: dict[tuple[str, str], list[str]] = {}
+    for decided in decision.prompts if decision is not None else ():
+        pair = (prompt_of_suite(decided.prompt), decided.dataset)
+        names.setdefault(pair, []).append(decided.prompt)
+    pairs = dict.fromkeys((suite.prompt, suite.dataset) for suite in suites)
+    datasets = Counter(prompt for prompt, _ in pairs)
+    for prompt, dataset in pairs:
+        several = decision is None and datasets[prompt] > 1
+        name = f"{prompt} ({dataset})" if several else prompt
+        names.setdefault((prompt, dataset), [name])
+    return names
+
+
+def named_suites(
+    suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
+) -> list[SuiteSummary]:
+    """The suites with their names as prompts; evals of one dataset have its counts each."""
+    names = suite_names(suites, decision)
     return [
-        suite.model_copy(update={"prompt": name}) if name in known_names else suite
-        for suite, name in zip(suites, names, strict=True)
+        suite.model_copy(update={"prompt": name})
+        for suite in suites
+        for name in names[suite.prompt, suite.dataset]
     ]
 
 
 def named_rows(rows: Iterable[Mapping[str, Any]], record: RunRecord) -> Iterator[dict[str, Any]]:
     """The rows of trials with suite names as prompts."""
     decision = record.decision
-    names = {
-        (suite.prompt, suite.dataset): named_suite.prompt
-        for suite, named_suite in zip(
-            record.suites, named_suites(record.suites, decision), strict=True
-        )
-    }
+    names = suite_names(record.suites, decision)
     # Two evals may have the same dataset, but no node.
     nodes = {case.node: case.prompt for case in decision.cases} if decision is not None else {}
     for row in rows:
         name = row["node"] and nodes.get(row["node"])
-        yield {**row, "prompt": name or names.get((row["prompt"], row["dataset"]), row["prompt"])}
+        pair = (row["prompt"], row["dataset"])
+        yield {**row, "prompt": name or names.get(pair, [row["prompt"]])[0]}
 
 
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
@@ -122,9 +129,9 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     ]
 
 
-def failed_tests_text(tests: Mapping[str, str]) -> str:
-    """The number of tests that failed apart from their judges; empty for none."""
-    return f"; {plural(len(tests), 'test')} failed apart from judges" if tests else ""
+def failed_tests_text(tests: Mapping[str, str], *, separator: str = "; ") -> str:
+    """The number of tests that failed apart from their judges, after a text; empty for none."""
+    return f"{separator}{plural(len(tests), 'test')} failed apart from judges" if tests else ""
 
 
 def failed_test_lines(
@@ -134,6 +141,12 @@ def failed_test_lines(
     first_tests = [*tests.items()][:_FAILED_TESTS_MAX]
     rest = [f"… and {len(tests) - len(first_tests)} more"] if len(tests) > len(first_tests) else []
     return [*(f"{name(node)}: {words(message)}" for node, message in first_tests), *rest]
+
+
+def failed_test_notes(tests: Mapping[str, str]) -> list[StyledLine]:
+    """Lines on the first tests that failed apart from their judges, for a terminal."""
+    texts = failed_test_lines(tests)
+    return [StyledLine(f"failed apart from judges: {text}", "bad") for text in texts]
 
 
 def shard_lines(record: RunRecord) -> list[StyledLine]:

@@ -152,7 +152,9 @@ class PromptDocument(_Document):
     """The gate's result for one prompt.
 
     Attributes:
-        prompt: Its name, with the dataset's if it has several evals.
+        prompt: Its name, with the dataset's if it has several, or the function's of evals that
+            share one.
+        dataset: The name of its golden dataset.
         path: Its file.
         state: `changed`, `new` or `unchanged` against the base.
         version: As the file states it, or null.
@@ -168,6 +170,7 @@ class PromptDocument(_Document):
     """
 
     prompt: str
+    dataset: str = ""
     path: str
     state: str
     version: str | None
@@ -713,7 +716,7 @@ class RunRecord(_Document):
         decision: [The gate's decision](gate.md#the-decision-as-json), or null.
         suggestions: Proposals of `--suggest`.
         failed_tests: The messages of tests that failed apart from their judges, by node id: own
-            assertions, fixtures and marks.
+            assertions, fixtures and marks, and plain tests in directories of evals.
         shard: The part of a [sharded run](../how-to/scale.md#shards), with digests of what it ran;
             else null.
         merged: For merged shards: their `count`, those `missing`, and the `base` of a gate.

@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, repeat, zip_longest
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from regauge.reports._documents import RunRecord
 
-    # By case: how many of its measured trials passed, and how many there are.
-    CaseCounts = Mapping[tuple[str, str], tuple[int, int]]
+    # Passed and measured trials of a case; of several requests for a case, by their number.
+    CaseCounts = Mapping[tuple[str, int], tuple[int, int]]
 
 
 # A wider table of labels does not fit on a screen, and longer values are texts.
@@ -245,13 +245,18 @@ class _JudgeCount:
         )
 
 
+# The worst outcome decides on a completion that several evals judge: it is one trial.
+WORST_FIRST: Final = ("failed", "unmeasured", "passed")
+_UNMEASURED, _PASSED = "1", "2"  # places in `WORST_FIRST`, as text, which is small
+
+
 class _Node(NamedTuple):
-    """The trials of one item so far."""
+    """The trials of one item so far: a hash of the request, and the outcome of each."""
 
     case: str
     outcome: str
-    passed: int = 0
-    measured: int = 0
+    request: int = 0
+    trials: str = ""
 
 
 @dataclass(slots=True)
@@ -259,7 +264,7 @@ class _SuiteCount:
     """The running counts of one suite.
 
     Attributes:
-        case_counts: Passed and measured trials of each settled case.
+        case_counts: Passed and measured trials of each settled case, to compare models.
         usage: Trials, sources of completions, and the usage of calls.
     """
 
@@ -267,21 +272,21 @@ class _SuiteCount:
     nodes: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
     tracked: set[str] = field(default_factory=set[str])
     not_blocking: dict[str, str] = field(default_factory=dict[str, str])
-    case_counts: dict[tuple[str, str], tuple[int, int]] = field(
-        default_factory=dict[tuple[str, str], tuple[int, int]]
+    case_counts: dict[tuple[str, int], tuple[int, int]] = field(
+        default_factory=dict[tuple[str, int], tuple[int, int]]
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     usage: _Usage = field(default_factory=_Usage)
     settled_outcomes: Counter[str] = field(default_factory=Counter[str])
-    settled_nodes: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+    settled_cases: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
 
     def add(self, row: Mapping[str, Any]) -> None:
-        _, _, passed, measured = self.nodes.get(row["node"]) or _Node("", "")
+        before = self.nodes.get(row["node"]) or _Node("", "")
         self.nodes[row["node"]] = _Node(
             row["case"],
             row["case_outcome"],
-            passed + (row["outcome"] == "passed"),
-            measured + (row["outcome"] != "unmeasured"),
+            hash(row["request_digest"]),
+            f"{before.trials}{WORST_FIRST.index(row['outcome'])}",
         )
         if row["tier"] == "tracked":
             self.tracked.add(row["node"])
@@ -312,16 +317,9 @@ class _SuiteCount:
         if row["latency_s"] is not None:
             usage.latencies_s.append(row["latency_s"])
 
-    def counts_of_cases(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """The passed and measured trials of each case of an eval."""
-        if not self.nodes:
-            return self.case_counts
-        counts = dict(self.case_counts)
-        for node, (case, _, node_passed, node_measured) in self.nodes.items():
-            if node_measured:
-                passed, measured = counts.get(key := (eval_of(node), case), (0, 0))
-                counts[key] = (passed + node_passed, measured + node_measured)
-        return counts
+    def counts_of_cases(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """The passed and measured trials of each case."""
+        return self.case_counts | self._count_nodes()[1]
 
     def settle(self, *, compares_models: bool) -> None:
         """Keep the counts of the cases so far, and forget the cases.
@@ -329,11 +327,11 @@ class _SuiteCount:
         Args:
             compares_models: Whether models are compared by case, which needs counts per case.
         """
-        outcomes, nodes = self._count_nodes()
+        outcomes, counts = self._count_nodes()
         self.settled_outcomes += outcomes
-        self.settled_nodes += nodes
+        self.settled_cases.update(counts.values())
         if compares_models:
-            self.case_counts = self.counts_of_cases()
+            self.case_counts |= counts
         self.nodes, self.tracked = {}, set()
         for judge in self.judges.values():
             judge.labelled = set()
@@ -342,7 +340,7 @@ class _SuiteCount:
         """Add the counts of other, settled cases."""
         self.usage.join(other.usage)
         self.settled_outcomes += other.settled_outcomes
-        self.settled_nodes += other.settled_nodes
+        self.settled_cases += other.settled_cases
         self.not_blocking |= other.not_blocking
         self.case_counts |= other.case_counts
         for name, judge in other.judges.items():
@@ -351,19 +349,29 @@ class _SuiteCount:
             else:
                 self.judges[name] = judge
 
-    def _count_nodes(self) -> tuple[Counter[str], Counter[tuple[int, int]]]:
-        """The number of cases by outcome, and by passed and measured trials.
+    def _count_nodes(self) -> tuple[Counter[str], dict[tuple[str, int], tuple[int, int]]]:
+        """The number of items by outcome, and the passed and measured trials of each case.
 
         `tracked` counts failed tracked cases.
         """
         outcomes = Counter(node.outcome for node in self.nodes.values())
         outcomes["tracked"] = sum(self.nodes[node].outcome == "failed" for node in self.tracked)
-        measured = (node for node in self.nodes.values() if node.measured)
-        return outcomes, Counter((node.passed, node.measured) for node in measured)
+        trials_of_request: dict[tuple[str, int], str] = {}
+        for case, _, request, trials in self.nodes.values():
+            before = trials_of_request.get(key := (case, request), "")
+            worst = map(min, zip_longest(before, trials, fillvalue=_PASSED))
+            trials_of_request[key] = "".join(worst)
+        counts: dict[tuple[str, int], tuple[int, int]] = {}
+        numbers = Counter[str]()
+        for (case, _), trials in trials_of_request.items():
+            if measured := len(trials) - trials.count(_UNMEASURED):
+                counts[case, numbers[case]] = (trials.count(_PASSED), measured)
+            numbers[case] += 1
+        return outcomes, counts
 
     def summary(self) -> SuiteSummary:
         first, usage = self.first, self.usage
-        outcomes, nodes = self._count_nodes()
+        outcomes, cases = self._count_nodes()
         outcomes += self.settled_outcomes
         tracked_failed = outcomes.pop("tracked", 0)
         latencies = sorted(usage.latencies_s)
@@ -379,7 +387,7 @@ class _SuiteCount:
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
         if first.get("side") is None:
-            counts = self.settled_nodes + nodes
+            counts = self.settled_cases + Counter(cases.values())
         several = all(trials > 1 for _, trials in counts)
         return SuiteSummary(
             prompt=first["prompt"],

@@ -111,6 +111,7 @@ def prompt_document(
     project = base_commit.project
     return PromptDocument(
         prompt=suite_base.name,
+        dataset=suite.dataset.name,
         path=str(project.relative(suite.prompt.path)),
         state="new" if base is None else "unchanged" if suite_base.unchanged else "changed",
         version=suite.version or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from regauge.errors import UsageError
@@ -12,7 +13,7 @@ from regauge.model_id import parse_model_id
 from regauge.project import TRIALS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from regauge.datasets import Shard
     from regauge.digests import JSON
@@ -257,14 +258,15 @@ class DeclaredEval:
     asserts: bool = False
 
 
-def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
+@lru_cache(maxsize=1024)  # a run needs them several times
+def declared_evals(source: bytes) -> tuple[DeclaredEval, ...]:
     """The evals of a Python file; none if it cannot be parsed."""
     if b"golden" not in source or b"regauge" not in source:
-        return
+        return ()
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # pytest reports it at collection
+        return ()  # pytest reports it at collection
     names = {"golden"} | {
         alias.asname
         for node in ast.walk(tree)
@@ -283,6 +285,7 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
     def value_of(node: ast.expr) -> ast.expr:
         return constants.get(node.id, node) if isinstance(node, ast.Name) else node
 
+    evals: list[DeclaredEval] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -290,7 +293,7 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
             if isinstance(decorator, ast.Call) and _name(decorator.func) in names:
                 keywords = {word.arg: value_of(word.value) for word in decorator.keywords}
                 texts = map(_text, [*map(value_of, decorator.args), *keywords.values()])
-                yield DeclaredEval(
+                declared_eval = DeclaredEval(
                     line=node.decorator_list[0].lineno,
                     function=node.name,
                     texts=tuple(text for text in texts if text is not None),
@@ -298,6 +301,8 @@ def declared_evals(source: bytes) -> Iterator[DeclaredEval]:
                     target=_text(keywords.get("target")),
                     asserts=any(isinstance(part, ast.Assert) for part in ast.walk(node)),
                 )
+                evals.append(declared_eval)
+    return tuple(evals)
 
 
 def _name(node: ast.expr) -> str:

@@ -59,6 +59,7 @@ class Eval:
         named_by: The source of the model's name, for errors; empty for the prompt.
         target: The target that is called instead of a model; None for a model.
         partners: The personas and tools in conversations of its cases.
+        function: The name of its function; empty for a prompt file.
         judge_statuses: Whether each LLM judge is blocking, by name.
     """
 
@@ -73,6 +74,7 @@ class Eval:
     judge_statuses: Mapping[str, JudgeStatus] = field(default_factory=dict[str, JudgeStatus])
     target: Target | None = None
     partners: Partners = field(default_factory=Partners)
+    function: str = ""
 
     @property
     def loaded_prompts(self) -> tuple[Prompt, ...]:
@@ -193,6 +195,7 @@ def bind(
         origin=str(project.relative(prompt.path)),
         named_by=named_by,
         target=target,
+        function=function.__name__,
         partners=bind_partners(dataset, project, offline=options.record == "none")
         if any(case.script is not None for case in dataset.cases)
         else Partners(),

@@ -31,6 +31,7 @@ def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "model": "local:clerk",
         "case": case,
         "trial": trial,
+        "request_digest": "r",
         "outcome": outcome,
         "output": None if outcome == "unmeasured" else "yes",
         "refusal": None,

@@ -21,6 +21,7 @@ def _row(case: int, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "tier": "required",
         "model": "local:clerk",
         "trial": trial,
+        "request_digest": "r",
         "case_outcome": outcome,
         "outcome": outcome,
         "verdicts": [],

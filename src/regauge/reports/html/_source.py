@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
-from regauge.reports._console import named_rows, named_suites
+from regauge.reports._console import named_rows, named_suites, suite_names
 from regauge.reports._runs import read_record, read_rows
 from regauge.reports._tally import models_of
 from regauge.stats import wilson
@@ -287,9 +287,11 @@ def load_source(
     """
     record = read_record(run)
     suites = named_suites(record.suites, record.decision)
+    # The history has no counts of evals that share a dataset.
     prompts = {
-        named_suite.prompt: suite.prompt
-        for suite, named_suite in zip(record.suites, suites, strict=True)
+        names[0]: prompt
+        for (prompt, _), names in suite_names(record.suites, record.decision).items()
+        if len(names) == 1
     }
     past = {name: measured(prompt) for name, prompt in prompts.items()} if measured else {}
     rows = list(named_rows(read_rows(run), record)) if cases else ()
