@@ -35,6 +35,7 @@ from regauge.scaffold import (
     append_case,
     case_from_run,
     find_install,
+    find_models,
     merge_pyproject,
     new_eval,
     new_judge,
@@ -184,7 +185,7 @@ def workflow_command(
             f" command: regauge new workflow {name} --install"
             ' "python -m pip install --require-hashes -r requirements.txt"'
         )
-    context = WorkflowContext.of_project(project, source)
+    context = WorkflowContext.of_project(project, source, find_models(project.root))
     file = workflow(name, context, shards=shards or 1)
     _write(project, [file], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
     notes = workflow_notes(project.root, source)
@@ -202,7 +203,7 @@ def workflow_command(
         echo("  next: in the settings of the repository, let Actions create pull requests")
     if shards is not None:
         echo("  next: in the rules of the branch, require the check `Evals` alone")
-    if name != "comment":
+    if name != "comment" and context.keys:
         echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
 
 

@@ -39,7 +39,7 @@ from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.recordings import check_file_sizes
 from regauge.refine.subject import goal_errors
-from regauge.scaffold import advise_on_pytest
+from regauge.scaffold import advise_on_pytest, find_missing_requirements
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -427,6 +427,9 @@ def check_project(
     # deepeval's plugin may slow every run, or pytest may not collect evals.
     for effect, fix in advise_on_pytest(project.root):
         yield DoctorResult.warning("pytest", effect, fix)
+    for path, name in find_missing_requirements(project.root):
+        words = f"{path} installs from {name}, and there is no such file"
+        yield DoctorResult.warning("workflows", words, "correct the step that installs regauge")
     yield check_git(project)
     prompts = list(check_prompts(project))
     yield from prompts

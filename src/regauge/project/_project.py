@@ -228,11 +228,10 @@ class Project:
     @property
     def exists(self) -> bool:
         """Return whether the directory has a `[tool.regauge]` or a `prompts/`."""
-        if self.prompts_dir.is_dir():
-            return True
-        return self.pyproject.is_file() and "[tool.regauge" in self.pyproject.read_text(
-            encoding="utf-8", errors="replace"
-        )
+        try:
+            return self.prompts_dir.is_dir() or b"[tool.regauge" in read_regular(self.pyproject)
+        except OSError:  # the settings report a file that cannot be read
+            return False
 
     @property
     def prompts_dir(self) -> Path:
