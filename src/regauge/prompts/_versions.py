@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -165,6 +166,36 @@ class PromptLock:
             return None
         is_major = version is not None and version.major > before[-1].version.major
         return None if is_major else before[-1]
+
+    def check_since(self, ref: str) -> list[Diagnostic]:
+        """The entries that a commit has and that are missing or changed here.
+
+        Args:
+            ref: The commit, branch or tag; ignored without a git repository or commits.
+
+        Raises:
+            GitError: `ref` names no commit, or git is not installed.
+        """
+        repository = Repository.find(self.path.parent)
+        if repository is None or (ref == "HEAD" and not repository.has_commits()):
+            return []
+        try:
+            inside = repository.inside(self.path)
+        except GitError:
+            return []
+        data = repository.read(repository.commit(ref), inside)
+        if data is None:
+            return []
+        try:
+            older = PromptLock.parse(data.decode("utf-8", "replace"), self.path)
+        except LockError:
+            # An invalid previous lock cannot be compared.
+            return []
+        if older.entries and not self.path.exists():
+            fix = f"restore it: git checkout {ref} -- {shlex.quote(f':/{inside}')}"
+            message = f"the lock was removed; {ref} has it"
+            return [Diagnostic(path=self.path, message=message, fix=fix)]
+        return self.check_against(older, ref)
 
     def check_against(self, older: PromptLock, ref: str) -> list[Diagnostic]:
         """Entries of an older lock that are missing or changed in this one."""
