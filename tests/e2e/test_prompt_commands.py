@@ -324,7 +324,9 @@ error: prompts/prompts.lock: the lock was removed; HEAD has it
     released.git("checkout", "HEAD", "--", ":/prompts/prompts.lock")
     assert released.lock.read_text() == lock
     assert "does what 1.1.0 did" in released.run("bump", "greet", "minor", code=2)
-    released.lock.write_text("".join(line for line in lock.splitlines(keepends=True) if "1.0.0" not in line))
+    released.lock.write_text(
+        "".join(line for line in lock.splitlines(keepends=True) if "1.0.0" not in line)
+    )
     assert "greet@1.0.0 was removed; HEAD has it" in released.run("bump", "greet", "minor", code=2)
 
 

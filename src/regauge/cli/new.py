@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -276,7 +277,7 @@ def case_command(
     refuse_options({"--output": output}, "needs --from-spans", fix=fix.format("spans"))
     refuse_options(of_runs, "needs --from-run", fix=fix.format("run"))
     if case_id is None:
-        raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
+        raise UsageError("the case has no id", fix=f"regauge new case {quote(name)} ID")
     values = parse_inputs(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:

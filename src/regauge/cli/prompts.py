@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -242,7 +243,8 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     if repository is None:
         click.echo("note: not in a git repository, so no days and no commits", err=True)
     if not records:
-        echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
+        name = prompt_name(path)
+        echo(f"{name} has no versions yet: regauge bump {quote(name)} major")
     measured = [points[record.digest] for record in records if record.digest in points]
     for record in records[:limit]:
         echo(_version_line(record, points, with_rates=bool(measured)))

@@ -382,7 +382,7 @@ def _find_unused(
             fix = f'use it: rubric("{prompt.name}") in an eval; or remove it'
             yield DoctorResult.warning("unused judges", f"{relative}: no eval uses it", fix)
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
-            fix = f"regauge new eval {prompt.name}"
+            fix = f"regauge new eval {shlex.quote(prompt.name)}"
             yield DoctorResult.warning("unused prompts", f"{relative} has no eval", fix)
     for path in sorted(project.golden_dir.glob("[!.]*")):
         if not path.is_file() or path.resolve() in datasets:
@@ -393,7 +393,9 @@ def _find_unused(
             yield DoctorResult.error("cases", str(error))
         else:
             words = f"{project.relative(path).as_posix()}: no eval uses it; cases: {count}"
-            yield DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")
+            yield DoctorResult.warning(
+                "unused cases", words, f"regauge new eval {shlex.quote(path.stem)}"
+            )
 
 
 _TOOLS = ("regauge", "pytest", "openai", "deepeval")

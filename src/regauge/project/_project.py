@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -292,8 +293,9 @@ class Project:
         """The error for a directory that cannot be written."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
+                name = quote(str(path))
                 message = f"{path} is a file, and runs are kept in a directory of this name"
-                return UsageError(message, fix=f"move it away: mv {path} {path}.moved")
+                return UsageError(message, fix=f"move it away: mv {name} {name}.moved")
         above = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
         return UsageError(
             f"{directory} cannot be written: {reason}; every run writes its record there, a replay "

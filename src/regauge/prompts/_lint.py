@@ -6,6 +6,7 @@ import importlib
 import re
 from contextlib import suppress
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import Diagnostic, LockError, PromptError
@@ -91,7 +92,7 @@ def _load_all(project: Project) -> tuple[list[Prompt], list[Diagnostic]]:
 
 def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Diagnostic]:
     if prompt.version is None and not locked:
-        fix = f"regauge bump {prompt.name} major, which starts it at 1.0.0"
+        fix = f"regauge bump {quote(prompt.name)} major, which starts it at 1.0.0"
         yield Diagnostic(path=prompt.path, line=1, message="has no version", fix=fix)
     for spec in prompt.inputs or ():
         if spec.name not in prompt.variables:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import Diagnostic, GitError, LockError, PromptError, UsageError
@@ -121,7 +121,7 @@ class PromptLock:
         """
         if prompt.version is None:
             message = "a prompt without a version cannot be released"
-            fix = f"regauge bump {prompt.name} major"
+            fix = f"regauge bump {quote(prompt.name)} major"
             raise LockError.at_place(prompt.path, message, fix, line=1)
         entry = LockEntry(
             name=prompt.name,
@@ -192,7 +192,7 @@ class PromptLock:
             # An invalid previous lock cannot be compared.
             return []
         if older.entries and not self.path.exists():
-            fix = f"restore it: git checkout {ref} -- {shlex.quote(f':/{inside}')}"
+            fix = f"restore it: git checkout {ref} -- {quote(f':/{inside}')}"
             message = f"the lock was removed; {ref} has it"
             return [Diagnostic(path=self.path, message=message, fix=fix)]
         return self.check_against(older, ref)
@@ -237,7 +237,8 @@ def _dropped_version(prompt: Prompt, released: list[LockEntry]) -> tuple[str, st
     if not released:
         return None
     last = released[-1].version
-    fix = f"write `version: {last}` back, then regauge bump {prompt.name} PART if anything changed"
+    bump = f"regauge bump {quote(prompt.name)} PART"
+    fix = f"write `version: {last}` back, then {bump} if anything changed"
     return f"has no version, but {last} was released", fix
 
 
@@ -247,13 +248,13 @@ def _changed_since(prompt: Prompt, entry: LockEntry) -> tuple[str, str] | None:
         return None
     subject = "the contract (jsonSchema, inputs, tools)" if contract else "the content"
     message = f"{subject} changed, but the version is still {entry.version}, which is released"
-    return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
+    return message, f"regauge bump {quote(prompt.name)} {'major' if contract else 'minor'}"
 
 
 def _not_released(
     prompt: Prompt, version: Semver, released: list[LockEntry]
 ) -> tuple[str, str] | None:
-    bump = f"regauge bump {prompt.name}"
+    bump = f"regauge bump {quote(prompt.name)}"
     if released and version < released[-1].version:
         last = released[-1].version
         fix = f"write `version: {last}`, then {bump} PART if anything changed"
