@@ -307,10 +307,20 @@ class MissingRecordingError(UnmeasuredError):
         trial: The trial number, from 0.
         stale: Whether an older version of the prompt has a recording for this case.
         judge: The judge whose response is missing; None for a completion of the prompt.
+
+    Args:
+        evals: The directory of the eval, if it is not `evals`.
     """
 
     def __init__(
-        self, *, prompt: str, case: str, trial: int, stale: bool, judge: str | None = None
+        self,
+        *,
+        prompt: str,
+        case: str,
+        trial: int,
+        stale: bool,
+        judge: str | None = None,
+        evals: str = "",
     ) -> None:
         self.prompt = prompt
         self.case = case
@@ -319,15 +329,15 @@ class MissingRecordingError(UnmeasuredError):
         self.judge = judge
         subject = f"case {case!r} of prompt {prompt!r}" + (f", trial {trial}" if trial else "")
         if judge is not None:
+            words = ["regauge", "record", prompt, *(["--evals", evals] if evals else [])]
             super().__init__(
                 f"no recorded response for judge {judge!r}: {subject}\n"
-                f"  record it: regauge record {shlex.quote(prompt)}"
+                f"  record it: {shlex.join(words)}"
             )
             return
         reason = "the recording is of an older request" if stale else "no recorded completion"
-        super().__init__(
-            f"{reason}: {subject}\n  record it: pytest evals --record=missing -k {case!r}"
-        )
+        command = f"pytest {shlex.quote(evals or 'evals')} --record=missing -k {case!r}"
+        super().__init__(f"{reason}: {subject}\n  record it: {command}")
 
 
 class MissingOutputError(MissingRecordingError):

@@ -11,6 +11,7 @@ from argparse import Namespace
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -369,8 +370,8 @@ def _unmeasured_datasets(
             yield Diagnostic(
                 path=project.relative(path),
                 message="no collected eval measures this golden dataset",
-                fix=f"put its eval back, or write one (regauge new eval {path.stem}); delete the"
-                f" dataset if it is given up; {_SELECT_FIX}",
+                fix=f"put its eval back, or write one (regauge new eval {quote(path.stem)}); delete"
+                f" the dataset if it is given up; {_SELECT_FIX}",
             )
 
 
@@ -405,8 +406,8 @@ def _unmeasured_prompts(
         elif name not in datasets and _was_measured(project, name):
             message = f"{name} has recordings or a baseline, and no collected eval measures it"
             fix = (
-                f"put its eval back, or write one (regauge new eval {name}); delete both if it is"
-                f" given up; {_SELECT_FIX}"
+                f"put its eval back, or write one (regauge new eval {quote(name)}); delete both if"
+                f" it is given up; {_SELECT_FIX}"
             )
             if _is_own_eval(path, project):
                 place = project.relative(path).as_posix()

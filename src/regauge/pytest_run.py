@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -189,7 +190,7 @@ class PytestRun:
         if not is_own and home.exists and is_project:
             # This project may have a prompt of the same name.
             message = f"{self._project.relative(path)} is an eval of the project in {home.root}"
-            fix = f"cd {home.root} && pytest {home.relative(path)}"
+            fix = f"cd {quote(str(home.root))} && pytest {quote(str(home.relative(path)))}"
             raise pytest.Collector.CollectError(f"{message}\n  fix: {fix}")
         try:
             suites = self._session.bind(spec, function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import RegaugeError
@@ -69,7 +70,7 @@ class RefinementSearch:
                 prompt=name,
                 stop="record-none",
                 headline=f"{name}: no suggestion, as --record=none calls no model"
-                f" (regauge refine {name} would)",
+                f" (regauge refine {quote(name)} would)",
             )
         left_usd = None if options.budget_usd is None else max(0.0, options.budget_usd - spent_usd)
         own_options = replace(options, record="missing", budget_usd=left_usd)

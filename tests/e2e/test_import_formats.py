@@ -581,12 +581,68 @@ def test_an_endpoint_that_the_environment_names_leaves_the_settings_readable(
     assert "ENV:" not in (place.root / "pyproject.toml").read_text()
     noted = "the environment variable AZURE_ENDPOINT is `azure_endpoint`, and is not read"
     [line] = [one for one in report(place).splitlines() if noted in one]
-    assert "source/one.prompty:3" in line
-    assert "source/two.prompty:3" in line
+    assert "source/one.prompty:8" in line
+    assert "source/two.prompty:8" in line
     # A text with several places is one line of the report.
     manual = report(place).partition("## Needs manual work")[2].partition("\n## ")[0]
     assert f"{manual.count(chr(10) + '- ')} lines of IMPORT.md need manual work" in out
     assert "2 unmeasured" in run(place, model, code=1)
+
+
+UNREAD_PROMPTY = """---
+name: Triage
+authors: [ada]
+model:
+  id: openai:gpt-4o
+  response: first
+  connection:
+    kind: key
+  options:
+    temperature: 0
+    logit_bias: {}
+inputs:
+  - name: pod
+    sample: api-7
+    enumValues: [api-7]
+template:
+  format: jinja2
+  strict: true
+---
+Restart {{pod}}
+"""
+UNREAD_DOTPROMPT = """---
+name: restart
+input:
+  default: {pod: api-7}
+  foo: 1
+output:
+  format: csv
+  bar: 2
+config:
+  temperature: 0
+  safety: {}
+tools.own: 3
+---
+Restart {{pod}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "file", "text", "lines"),
+    [
+        ("prompty", "a.prompty", UNREAD_PROMPTY, {3: "`authors`", 6: "`model.response`", 8: "`model.connection.kind`", 11: "setting of the provider: logit_bias", 15: "`inputs.pod.enumValues`", 18: "`template.strict`"}),
+        ("dotprompt", "a.prompt", UNREAD_DOTPROMPT, {2: "`name`", 5: "`input.foo`", 7: "`output.format`", 8: "`output.bar`", 11: "setting of the provider: safety", 12: "`tools.own`"}),
+        ("dotprompt", "a.prompt", "---\ninput: pod\nconfig: 3\n---\nHi", {2: "`input`, which is no mapping", 3: "`config`, which is no mapping"}),
+    ],
+)  # fmt: skip
+def test_each_key_without_counterpart_has_its_line_in_the_report(
+    place: Place, form: str, file: str, text: str, lines: dict[int, str]
+):
+    place.write(f"source/{file}", text)
+    place.regauge("import", form, f"source/{file}")
+    dropped = report(place).partition("## Dropped\n")[2].partition("\n## ")[0]
+    expected = [f"- `source/{file}:{line}`: {note}" for line, note in lines.items()]
+    assert sorted(dropped.strip().splitlines()) == sorted(expected)
 
 
 def test_the_files_of_a_prompty_are_read_and_its_loops_rendered(place: Place, model: Model):
@@ -672,7 +728,7 @@ def test_a_dotprompt_with_deerrors_runs(place: Place, model: Model):
     ]
     (case,) = cases(place, "dish")
     assert "- 0 salt for soup\n- 1 water for soup\n" in case["inputs"].values()
-    assert "dish.prompt:3`: settings of the provider: topK" in report(place)
+    assert "dish.prompt:3`: setting of the provider: topK" in report(place)
     model.answers = {"soup": '{"title": "Soup", "kind": "soup"}'}
     assert "1 passed" in run(place, model, code=0)
 

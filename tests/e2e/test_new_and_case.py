@@ -295,7 +295,7 @@ def test_new_workflow_writes_what_may_run_with_rights_to_write(place: Place):
     for name in ("evals", "comment", "baseline", "refine"):
         out = place.regauge("new", "workflow", name, INSTALL)
         assert f"wrote .github/workflows/{name}.yml" in out
-        assert ("OPENAI_API_KEY" in out) == (name != "comment")
+        assert "secrets" not in out  # the model is simulated
     again = place.regauge("new", "workflow", "refine", INSTALL, code=2)
     assert "refine.yml is there already" in again
     zizmor = Path(sys.executable).with_name("zizmor")
@@ -311,6 +311,39 @@ def test_new_workflow_writes_what_may_run_with_rights_to_write(place: Place):
         written = path.read_text(encoding="utf-8")
         assert "permissions: {}" in written
         assert all(use in own for use in re.findall(r"uses: (.*)", written))
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "keys"),
+    [
+        ("model = 'sim:clerk-1'", "openai:gpt-5.4", []),
+        ("", "sim:clerk-1", []),
+        ("", "anthropic:claude-sonnet-5", ["ANTHROPIC_API_KEY"]),
+        ("model = 'anthropic:claude-sonnet-5'\njudge_model = 'openai:gpt-5.4'", "sim:clerk-1",
+         ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"]),
+        ("model = 'ollama:llama3'\n[tool.regauge.providers.ollama]\nbase_url = 'http://127.0.0.1:9/v1'",
+         "openai:gpt-5.4", []),
+    ],
+)  # fmt: skip
+def test_a_workflow_has_the_keys_of_the_models_of_the_project(
+    place: Place, settings: str, model: str, keys: list[str]
+):
+    place.write("pyproject.toml", f"[tool.regauge]\n{settings}\n")
+    prompt = f"model: {model}\nversion: 1.0.0\nmessages: [{{role: user, content: Hi}}]\n"
+    place.write("prompts/shout.prompt.yml", prompt)
+    out = place.regauge("new", "workflow", "evals", INSTALL)
+    step = f"add secrets to the repository: {', '.join(keys)}\n"
+    assert (step in out) if keys else ("secrets" not in out)
+    path = place.root / ".github/workflows/evals.yml"
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()
+    names = {name for job in jobs for step in job["steps"] for name in step.get("env", {})}
+    assert sorted(name for name in names if "KEY" in name) == sorted(keys)
+    # Without a key, a comment shows the place for one.
+    comment = "# OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}"
+    assert (comment in path.read_text(encoding="utf-8")) == (not keys)
+    path.unlink()
+    place.regauge("init", "--yes", INSTALL)
+    assert ("_API_KEY: $" in path.read_text(encoding="utf-8").replace(comment, "")) == bool(keys)
 
 
 def test_a_workflow_with_shards_has_a_matrix_and_one_job_that_decides(place: Place):

@@ -302,6 +302,65 @@ def test_lint_holds_the_lock_against_a_branch(released):
     assert "main has it" in released.run("lint", "--base", "main", code=1)
 
 
+@pytest.mark.parametrize("message", ["", "  "])
+def test_an_empty_message_is_refused(released: Shop, message: str):
+    before = released.prompt.read_text()
+    released.prompt.write_text(before.replace("Greet {{person}}", "Welcome {{person}}"))
+    out = released.run("bump", "greet", "minor", "-m", message, code=2)
+    assert out == "error: --message is empty\n  fix: write what changed, or leave it out\n"
+    assert "version: 1.1.0" in released.prompt.read_text()
+
+
+def test_a_deleted_lock_is_restored_before_a_release(released: Shop):
+    lock = released.lock.read_text()
+    released.lock.unlink()
+    message = """\
+error: prompts/prompts.lock: the lock was removed; HEAD has it
+  fix: restore it: git checkout HEAD -- :/prompts/prompts.lock
+"""
+    assert released.run("bump", "greet", "minor", code=2) == message
+    assert not released.lock.exists()
+    assert released.run("lint", code=1).startswith(message)
+    released.git("checkout", "HEAD", "--", ":/prompts/prompts.lock")
+    assert released.lock.read_text() == lock
+    assert "does what 1.1.0 did" in released.run("bump", "greet", "minor", code=2)
+    released.lock.write_text(
+        "".join(line for line in lock.splitlines(keepends=True) if "1.0.0" not in line)
+    )
+    assert "greet@1.0.0 was removed; HEAD has it" in released.run("bump", "greet", "minor", code=2)
+
+
+def test_lint_warns_of_changelog_entries_that_are_wrong(released: Shop):
+    text = released.prompt.read_text()
+    entries = """\
+changelog:
+  - {version: 1.1.0, text: ""}
+  - {version: 1.0.5, text: Be kind.}
+  - {version: 1.2.0, text: Be quick.}
+  - {version: 0.9.0, text: Before the lock.}
+"""
+    old = re.search(r"changelog:.*?(?=^\w)", text, re.DOTALL | re.MULTILINE)
+    assert old is not None
+    released.prompt.write_text(text.replace(old[0], entries))
+    assert released.run("lint") == snapshot("""\
+warning: prompts/greet.prompt.yml:4: the entry 1.1.0 of changelog has no text
+  fix: write what changed, or remove the entry
+warning: prompts/greet.prompt.yml:5: the entry 1.0.5 of changelog is of a version that was never released
+  fix: correct the version, or remove the entry
+warning: prompts/greet.prompt.yml:6: the entry 1.2.0 of changelog is of a version that was never released
+  fix: correct the version, or remove the entry
+warning: prompts/greet.prompt.yml:6: the entry 1.2.0 of changelog is out of order
+  fix: put the newest version first
+1 prompt: 0 errors, 4 warnings
+""")
+    released.prompt.write_text(text.replace(old[0], entries.replace("1.0.5", "1.1.0")))
+    assert released.run("lint", code=1) == snapshot("""\
+error: prompts/greet.prompt.yml:5: changelog has version 1.1.0 twice
+  fix: join them
+1 prompt: 1 error, 0 warnings
+""")
+
+
 def test_lint_fails_for_warnings_only_when_asked(released):
     released.change("  temperature: 0", "  tempratur: 0")
     released.run("bump", "greet", "minor")

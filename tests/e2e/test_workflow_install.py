@@ -207,3 +207,32 @@ def test_requirements_that_are_missing_are_named(place: Place):
     place.write("requirements.txt", "")
     out = place.regauge("init", "--yes", command)
     assert [line for line in out.splitlines() if "install from" in line] == missing[1:]
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("pip install -rreq.txt", ["req.txt"]),
+        ("pip install -qr req.txt", ["req.txt"]),
+        ("uv pip install -r=req.txt", ["req.txt"]),
+        ("pip install -rf req.txt", ["f"]),  # as pip reads it
+        ("rm -rf build && pip install -r 'my req.txt'", ["my req.txt"]),
+        ("pip install \\\n  -r req.txt # -r other.txt", ["req.txt"]),
+        ("uv export -o req.txt; pip install -r req.txt", []),
+        ("pip install -r https://example.com/req.txt", []),
+        ("cd svc && pip install -r req.txt", []),
+    ],
+)
+def test_the_requirements_of_a_command_are_read_as_pip_does(
+    place: Place, command: str, names: list[str]
+):
+    done = place.process("regauge", "new", "workflow", "evals", f"--install={command}")
+    sentence = "the workflows install from {}, and there is no such file"
+    notes = [f"note: {sentence.format(name)}" for name in names]
+    assert [line for line in done.stderr.splitlines() if "install from" in line] == notes
+    out = place.process("regauge", "doctor").stdout
+    warning = (
+        "warn   workflows: .github/workflows/evals.yml installs from {}, and there is no such file"
+    )
+    warnings = [line for line in out.splitlines() if "installs from" in line]
+    assert warnings == [warning.format(name) for name in names]

@@ -6,6 +6,7 @@ import math
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -336,7 +337,7 @@ def find_prompt_file(prompt_name: str, *, instead: str) -> Path:
             raise
         with suppress(PromptError):
             find_prompt(name)
-            fix = instead.format(name=name, version=version)
+            fix = instead.format(name=quote(name), version=version)
             raise UsageError(
                 f"{prompt_name!r}: this command takes no version behind the name", fix=fix
             ) from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from functools import cached_property
 from itertools import islice, zip_longest
+from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -304,7 +305,7 @@ class TargetCommands:
         repository = Repository.open(self._project.root)
         state = self._in_commit(repository, repository.commit(ref), ref)
         if state is None:
-            fix = f"regauge log {self._name} lists the commits that have it"
+            fix = f"regauge log {quote(self._name)} lists the commits that have it"
             raise UsageError(f"{ref} has no target {self._name!r}", fix=fix)
         return state
 

@@ -391,8 +391,9 @@ def _baselines(
     project: Project, prompts: tuple[str, ...], file: Path | None = None
 ) -> Iterator[Baseline]:
     if file is not None and len(prompts) > 1:
-        fix = f"regauge baseline simulate {prompts[0]} --baseline {file}"
-        raise UsageError(f"--baseline is the file of one prompt, not of {len(prompts)}", fix=fix)
+        command = ["regauge", "baseline", "simulate", prompts[0], "--baseline", str(file)]
+        message = f"--baseline is the file of one prompt, not of {len(prompts)}"
+        raise UsageError(message, fix=shlex.join(command))
     directory = project.fixtures_dir / "baselines"
     names = prompts or tuple(sorted(path.stem for path in directory.glob("[!.]*.json")))
     paths = [file] if file is not None else [project.baseline_path(name) for name in names]

@@ -215,12 +215,13 @@ def _own_steps(root: Path) -> Iterator[str]:
     for path in find_user_prompts(root):
         file = root / path
         name = prompt_name(file)
+        quoted = shlex.quote(name)
         if not lock_of(file).entries_of(name):
             versioned = re.search(rb"^version:", file.read_bytes(), re.MULTILINE)
-            yield f"regauge bump {name}" if versioned else f"regauge bump {name} major"
+            yield f"regauge bump {quoted}{'' if versioned else ' major'}"
         if not any(Path("evals", f"test_{stem}.py").exists() for stem in (name, snake_case(name))):
-            yield f"regauge new case {name} ID -i INPUT=VALUE --expected JSON"
-            yield f"regauge new eval {name}"
+            yield f"regauge new case {quoted} ID -i INPUT=VALUE --expected JSON"
+            yield f"regauge new eval {quoted}"
 
 
 def _planned_line(root: Path, plan: PlannedFile, words: dict[str, str]) -> str:

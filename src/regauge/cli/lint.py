@@ -62,7 +62,7 @@ def lint_command(base: str, *, strict: bool, as_json: bool) -> None:
     Errors: files that do not load; unreleased or changed versions; a changed contract without a
     major version; a changed lock; unused inputs; invalid schemas; stale recordings; goals without a
     check or case. Warnings: unused keys, suspicious braces, contradictory instructions, truncated
-    lines, examples that violate the schema, large files.
+    lines, wrong changelog entries, examples that violate the schema, large files.
     """
     project = Project.find()
     result = lint_project(project, base=base, environ=os.environ)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -293,7 +294,9 @@ def _check_appendable(subject: MutationSubject) -> None:
 def _mark(project: Project, prompt: str, marks: Sequence[str], reason: str | None) -> None:
     text = " ".join((reason or "").split())
     if not marks or not text:
-        fix = f'regauge mutate {prompt} --mark ID --reason "why its deletion changes nothing"'
+        fix = (
+            f'regauge mutate {quote(prompt)} --mark ID --reason "why its deletion changes nothing"'
+        )
         raise UsageError("--mark and --reason go together", fix=fix)
     file = mark_equivalent(project, prompt, marks, text)
     echo(f"marked {plural(len(marks), 'mutant')} in {short_path(file)}")
@@ -464,7 +467,7 @@ def _deliver_suggestions(
     if options.apply:
         _append_cases(project, suggestions, subject, as_json=options.as_json)
     elif any(suggestion.case is not None for suggestion in suggestions) and not options.as_json:
-        echo(f"next: regauge mutate {subject.prompt.name} --suggest --apply", err=True)
+        echo(f"next: regauge mutate {quote(subject.prompt.name)} --suggest --apply", err=True)
     missing = [suggestion.reason for suggestion in suggestions if suggestion.unmeasured]
     if missing:
         message = f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}"

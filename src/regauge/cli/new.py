@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -35,6 +36,7 @@ from regauge.scaffold import (
     append_case,
     case_from_run,
     find_install,
+    find_models,
     merge_pyproject,
     new_eval,
     new_judge,
@@ -184,7 +186,7 @@ def workflow_command(
             f" command: regauge new workflow {name} --install"
             ' "python -m pip install --require-hashes -r requirements.txt"'
         )
-    context = WorkflowContext.of_project(project, source)
+    context = WorkflowContext.of_project(project, source, find_models(project.root))
     file = workflow(name, context, shards=shards or 1)
     _write(project, [file], as_json=as_json, dry_run=dry_run, fix="move it away, or edit it")
     notes = workflow_notes(project.root, source)
@@ -202,7 +204,7 @@ def workflow_command(
         echo("  next: in the settings of the repository, let Actions create pull requests")
     if shards is not None:
         echo("  next: in the rules of the branch, require the check `Evals` alone")
-    if name != "comment":
+    if name != "comment" and context.keys:
         echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
 
 
@@ -275,7 +277,7 @@ def case_command(
     refuse_options({"--output": output}, "needs --from-spans", fix=fix.format("spans"))
     refuse_options(of_runs, "needs --from-run", fix=fix.format("run"))
     if case_id is None:
-        raise UsageError("the case has no id", fix=f"regauge new case {name} ID")
+        raise UsageError("the case has no id", fix=f"regauge new case {quote(name)} ID")
     values = parse_inputs(inputs)
     document: dict[str, JSON] = {"id": case_id, "inputs": values}
     if from_run is not None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +32,7 @@ from regauge.cli._targets import (
     sparkline,
 )
 from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_path
-from regauge.errors import PromptError, UsageError
+from regauge.errors import GitError, LockError, PromptError, UsageError
 from regauge.files import write_whole
 from regauge.history import History, trend_lines
 from regauge.project import Project
@@ -242,7 +243,8 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     if repository is None:
         click.echo("note: not in a git repository, so no days and no commits", err=True)
     if not records:
-        echo(f"{prompt_name(path)} has no versions yet: regauge bump {prompt_name(path)} major")
+        name = prompt_name(path)
+        echo(f"{name} has no versions yet: regauge bump {quote(name)} major")
     measured = [points[record.digest] for record in records if record.digest in points]
     for record in records[:limit]:
         echo(_version_line(record, points, with_rates=bool(measured)))
@@ -440,14 +442,14 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @click.command(name="bump", epilog=_BUMP_EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.argument("part", required=False, type=click.Choice(["major", "minor", "patch"]))
-@click.option("-m", "--message", default="", metavar="TEXT", help="Changelog entry.")
+@click.option("-m", "--message", metavar="TEXT", help="Changelog entry.")
 @click.option("--allow-unchanged", is_flag=True, help="Release even if nothing changed.")
 @dry_run_option
 @json_option
 def bump_command(
     prompt: str,
     part: Part | None,
-    message: str,
+    message: str | None,
     *,
     allow_unchanged: bool,
     dry_run: bool,
@@ -459,13 +461,19 @@ def bump_command(
     differently. patch: it should not. Without a part, release the version in the file. Only
     version and changelog of the file change.
     """
+    if message is not None and not message.strip():
+        raise UsageError("--message is empty", fix="write what changed, or leave it out")
     path = find_prompt(prompt)
+    lock = lock_of(path)
+    with suppress(GitError):  # a release needs no git
+        if diagnostics := lock.check_since("HEAD"):
+            raise LockError(diagnostics)
     result = bump(
         read_prompt_text(path),
         part,
         path=path,
-        lock=lock_of(path),
-        note=message,
+        lock=lock,
+        note=message or "",
         date=datetime.now(UTC).date().isoformat(),
         allow_unchanged=allow_unchanged,
     )

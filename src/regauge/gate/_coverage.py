@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import Diagnostic, PromptError
@@ -98,7 +99,7 @@ def _no_version(
         released.add(base.version)
     if not released:
         message = "it has no version that results could belong to"
-        return _breach("no-version", head, message, f"regauge bump {head.name} major")
+        return _breach("no-version", head, message, f"regauge bump {quote(head.name)} major")
     message = "it has no version any more"
     fix = f"write `version: {max(released)}` back, then: {_bump(head, base)}"
     return _breach("no-version", head, message, fix)
@@ -118,7 +119,9 @@ def _reused(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | Non
     if entry is None or (entry.digest, entry.contract_digest) == behaviour(head):
         return None
     message = f"version {version} was released with other content ({entry.digest[:12]})"
-    return _breach("reused", head, message, f"regauge bump {head.name} patch -m 'WHAT CHANGED'")
+    return _breach(
+        "reused", head, message, f"regauge bump {quote(head.name)} patch -m 'WHAT CHANGED'"
+    )
 
 
 def _older(head: Prompt, version: Semver, base: Prompt | None) -> RuleBreach | None:
@@ -146,19 +149,21 @@ def _contract(
         f"its contract (jsonSchema, inputs, tools) changed since {before},"
         f" but {version} is no new major version"
     )
-    return _breach("contract", head, message, f"regauge bump {head.name} major -m 'WHAT CHANGED'")
+    return _breach(
+        "contract", head, message, f"regauge bump {quote(head.name)} major -m 'WHAT CHANGED'"
+    )
 
 
 def _not_released(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
     if lock.get(head.name, version) is not None:
         return None
     message = f"version {version} is not in {lock.path.name}"
-    return _breach("not-released", head, message, f"regauge bump {head.name}")
+    return _breach("not-released", head, message, f"regauge bump {quote(head.name)}")
 
 
 def _bump(head: Prompt, base: Prompt | None) -> str:
     contract = base is not None and base.contract_digest != head.contract_digest
-    return f"regauge bump {head.name} {'major' if contract else 'minor'} -m 'WHAT CHANGED'"
+    return f"regauge bump {quote(head.name)} {'major' if contract else 'minor'} -m 'WHAT CHANGED'"
 
 
 def _breach(rule: Rule, head: Prompt, message: str, fix: str) -> RuleBreach:
@@ -217,7 +222,7 @@ def coverage_of(
             notes.append(f"{evidence}; this change removes it and its eval")
         elif not {prompt, dataset} & reported_names:
             path = base_commit.project.relative(base_commit.project.baseline_path(prompt))
-            way = f"git rm {path}"
+            way = f"git rm {quote(str(path))}"
             if stored_datasets is not None and stored_datasets != {dataset}:
                 # Other evals need their baselines in the file.
                 way = f"delete the entries of dataset {dataset!r} from {path}"
@@ -319,7 +324,7 @@ def _changed_prompts(
         fix = (
             "take `version` out of @golden, or add an eval without it"
             if pinned
-            else f"regauge new eval {head.name}"
+            else f"regauge new eval {quote(head.name)}"
         )
         message = f"{head.name} {'changed' if base else 'is new'}, and {reason}"
         yield (

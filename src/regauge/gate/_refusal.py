@@ -331,7 +331,7 @@ def refusals_of(
                 " compared",
                 details=tuple(_describe_difference(part, suite) for part in judges),
                 fix=_calibration_fix(judges, suite)
-                + _judge_fix(name, base_commit, prompt_changed=prompt_changed),
+                + _judge_fix(suite, base_commit, prompt_changed=prompt_changed),
                 prompt_changed=prompt_changed,
             )
         )
@@ -397,9 +397,9 @@ def _is_reformatted(part: KeyDifference, suite: Eval, base_commit: BaseCommit) -
     return bool(part.stored_value and part.current_value) and is_same_function(base_commit, judge)
 
 
-def _judge_fix(name: str, base_commit: BaseCommit, *, prompt_changed: bool) -> str:
+def _judge_fix(suite: Eval, base_commit: BaseCommit, *, prompt_changed: bool) -> str:
     base = base_commit.ref.removeprefix("origin/")
-    update = f"`regauge baseline update {name}` on {base}"
+    update = f"`{suite.command('baseline', 'update')}` on {base}"
     if prompt_changed:
         return f"merge the change of the judges on its own, run {update}, then compare the prompt"
     return (
@@ -465,7 +465,7 @@ def notes_of(
         edited: Cases with other inputs or expectations than on the base.
     """
     name, notes = suite.prompt.name, list[str]()
-    update = f"regauge baseline update {name}"
+    update = suite.command("baseline", "update")
     if prompt is None:
         return [f"{name} is new: {base_commit.ref} has no version of it to compare with"]
     if prompt.name != name:
@@ -528,7 +528,7 @@ def critical_notes(
     note = (
         f"{name}: {subject} treated as required until base has passed"
         f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {shorten_list(unproven)}:"
-        f" regauge baseline update {suite.prompt.name} runs more, in sessions an hour apart"
+        f" {suite.command('baseline', 'update')} runs more, in sessions an hour apart"
     )
     return [note]
 

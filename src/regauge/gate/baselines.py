@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -678,7 +679,7 @@ def _rebuild(path: Path) -> str:
     """The command that rebuilds every baseline, also if the base's copy is broken."""
     return (
         "take the last copy that was whole from git, or delete the file; then run:"
-        f" regauge baseline update {path.stem}"
+        f" regauge baseline update {quote(path.stem)}"
     )
 
 

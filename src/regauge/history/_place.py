@@ -7,6 +7,7 @@ import re
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from regauge.errors import StoreError, UsageError, explain_os_error, find_no_descriptor
@@ -95,7 +96,7 @@ class FilePlace:
     def damage_fix(self) -> str:
         """The fix for damaged content, or that of another program."""
         return (
-            f"move it away: mv {self.display} {self.display}.damaged\n"
+            f"move it away: mv {quote(self.display)} {quote(self.display)}.damaged\n"
             "  nothing is lost that is still in .regauge/runs:"
             " `regauge runs list --sync` imports it"
         )

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from regauge.importers._suite import ImportedSuite
 
 _SHOWN_MAX: Final = 60
-# Keys about a file: who wrote it, and how other programs find it.
-_ABOUT: Final = ("$schema", "authors", "description", "kind", "metadata", "name", "tags", "variant",
-                 "version")  # fmt: skip
 
 
 class FilePrompt:
@@ -54,17 +51,31 @@ class FilePrompt:
         self.inputs: dict[str, JSON] = {}
         self.values: dict[str, Any] = {}
 
-    def note(self, kind: NoteKind, text: str, *keys: str) -> None:
-        """Add a line to the report, at the first of some keys that the front matter has."""
-        key = next((key_name for key_name in keys if key_name in self.front), None)
-        place = place_of(self.front, key, otherwise=self.place) if key else self.place
+    def note(
+        self, kind: NoteKind, text: str, *keys: str, table: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add a line to the report, at the first of some keys of the front matter or a table."""
+        table = self.front if table is None else table
+        key = next((key_name for key_name in keys if key_name in table), None)
+        place = place_of(table, key, otherwise=self.place) if key else self.place
         self.suite.imported.note(kind, place, text)
 
-    def note_unread(self, *read: str) -> None:
-        """Report each key of the front matter that is not among those that are read."""
-        for key in self.front:
-            if key not in read and key not in _ABOUT:
-                self.note("dropped", f"`{key}`", key)
+    def note_unread(self, table: Mapping[str, Any], *read: str, above: str = "") -> None:
+        """Report each key of a table that is not among those that are read, at its line.
+
+        Args:
+            above: The keys that lead to the table, such as `model.`.
+        """
+        for key in table:
+            if key not in read:
+                self.note("dropped", f"`{above}{key}`", key, table=table)
+
+    def section(self, key: str) -> Mapping[str, Any]:
+        """A table of the front matter; any other value is reported."""
+        value = self.front.get(key)
+        if value is not None and not is_mapping(value):
+            self.note("dropped", f"`{key}`, which is no mapping", key)
+        return mapping_of(value)
 
     def copy_texts(self, *keys: str) -> None:
         """Copy texts of the front matter."""

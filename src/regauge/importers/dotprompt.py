@@ -58,15 +58,15 @@ def _read(file: Path, suite: ImportedSuite) -> None:
     prompt = FilePrompt(file, suite, suite.name(words))
     front = prompt.front
     prompt.copy_texts("description")
-    input_section = mapping_of(front.get("input"))
+    input_section = prompt.section("input")
     defaults = mapping_of(input_section.get("default"))
     _declare_inputs(prompt, input_section.get("schema"), defaults)
     prompt.values.update(defaults)
     model = front.get("model")
     vendor, _, name = model.partition("/") if isinstance(model, str) else ("", "", "")
     model_name = f"{_VENDORS.get(vendor, vendor)}:{name}" if name else vendor
-    prompt.set_model(model_name, mapping_of(front.get("config")))
-    output = mapping_of(front.get("output"))
+    prompt.set_model(model_name, prompt.section("config"))
+    output = prompt.section("output")
     if "schema" in output:
         _set_schema(prompt, _schema(output["schema"]))
     elif output.get("format") == "json":
@@ -74,7 +74,11 @@ def _read(file: Path, suite: ImportedSuite) -> None:
     if front.get("tools"):
         text = "its tools are named and defined elsewhere: write them in `tools`"
         prompt.note("manual", text, "tools")
-    prompt.note_unread("config", "input", "model", "output", "tools")
+    read = ("config", "description", "input", "model", "output", "tools", "$schema")
+    prompt.note_unread(front, *read)
+    prompt.note_unread(input_section, "default", "schema", above="input.")
+    formats = ("format",) if output.get("format") in {"json", "text"} else ()
+    prompt.note_unread(output, "schema", *formats, above="output.")
 
     def translate(text: str) -> str:
         return to_jinja(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import InvalidFileError, UsageError
 from regauge.importers._front_matter import FilePrompt
@@ -29,7 +30,6 @@ _LOOP: Final = re.compile(
 _ENVIRONMENT: Final = re.compile(r"(?i)\$\{env:(\w+)(?::([^}]*))?\}")
 _FILE: Final = re.compile(r"\$\{file:([^}]+)\}")
 _VENDORS: Final = {"azure_openai": "azure", "foundry": "azure", "azure": "azure"}
-_DECLARES: Final = ("type", "kind", "default", "description", "sample", "example", "required")
 _ENDPOINT: Final = {
     "azure_endpoint": "apiHost",
     "endpoint": "apiHost",
@@ -37,8 +37,14 @@ _ENDPOINT: Final = {
     "api_key": "apiKey",
     "apiKey": "apiKey",
 }
+_DECLARES: Final = ("type", "kind", "default", "description", "sample", "example", "required")
+_DECLARED: Final = (*_DECLARES, "isRequired", "name")
+_MODEL: Final = ("api", "apiType", "configuration", "connection", "id", "options", "parameters",
+                 "provider")  # fmt: skip
+_CONNECTION: Final = ("azure_deployment", "model", "name", "type", *_ENDPOINT)
 _OUTPUTS: Final = ("outputs", "outputSchema")
-_READ: Final = ("inputs", "inputSchema", "model", "sample", "template", "tools", *_OUTPUTS)
+_READ: Final = ("$schema", "description", "inputs", "inputSchema", "kind", "model", "name",
+                "sample", "template", "tools", *_OUTPUTS)  # fmt: skip
 _THREAD: Final = r"^[ \t]*\{\{[ \t]*(%s)[ \t]*\}\}[ \t]*$"
 _FIX: Final = "name a .prompty file, or a directory with them"
 
@@ -67,7 +73,9 @@ def _read(file: Path, suite: ImportedSuite) -> None:
     prompt.copy_texts("name", "description")
     _read_inputs(prompt)
     _read_model(prompt)
-    prompt.note_unread(*_READ)
+    prompt.note_unread(prompt.front, *_READ)
+    template = mapping_of(prompt.front.get("template"))
+    prompt.note_unread(template, "format", "parser", "type", above="template.")
     input_bodies = [(name, mapping_of(body)) for name, body in _declared_inputs(prompt.front)]
     threads = {
         name for name, body in input_bodies if body.get("kind", body.get("type")) == "thread"
@@ -112,6 +120,7 @@ def _read_inputs(prompt: FilePrompt) -> None:
             prompt.declare_input(name)
             prompt.values[name] = body
             continue
+        prompt.note_unread(body, *_DECLARED, above=f"inputs.{name}.")
         default = body.get("default")
         required = body.get("required", body.get("isRequired", True)) is not False
         prompt.declare_input(name, body.get("description"), default, required=required)
@@ -122,7 +131,9 @@ def _read_inputs(prompt: FilePrompt) -> None:
     if isinstance(sample_value, str):
         match = _FILE.fullmatch(sample_value)
         sample_value = _read_reference(match[1] if match else sample_value, prompt)
-    for first in list_of(mapping_of(front.get("inputSchema")).get("examples"))[:1]:
+    schema = mapping_of(front.get("inputSchema"))
+    prompt.note_unread(schema, "examples", "properties", above="inputSchema.")
+    for first in list_of(schema.get("examples"))[:1]:
         prompt.values.update(mapping_of(first))
     prompt.values.update(mapping_of(sample_value))
 
@@ -141,32 +152,44 @@ def _read_reference(reference: str, prompt: FilePrompt) -> Any:
         raise UsageError(f"{prompt.place}: {error}", fix=fix) from error
 
 
+def _read_endpoint(endpoint: Mapping[str, Any], prompt: FilePrompt) -> dict[str, str]:
+    """The options of promptfoo for an endpoint; texts of the environment are noted."""
+    options: dict[str, str] = {}
+    for key, option in _ENDPOINT.items():
+        value = endpoint.get(key)
+        variable = _ENVIRONMENT.search(value) if isinstance(value, str) else None
+        if variable and option == "apiKey":
+            options["apiKeyEnvar"] = variable[1]
+        elif variable:
+            text = f"the environment variable {variable[1]} is `{key}`, and is not read"
+            prompt.note("manual", text, key, table=endpoint)
+        elif isinstance(value, str):
+            options[option] = value
+    return options
+
+
 def _read_model(prompt: FilePrompt) -> None:
     model_value = prompt.front.get("model")
     model = {"id": model_value} if isinstance(model_value, str) else mapping_of(model_value)
     api = model.get("api", model.get("apiType", "chat"))
     if api not in ("chat", "agent", "responses", "completion", None):
         raise UsageError(f"{prompt.place}: it is a prompt of {api}, not of chat", fix=_FIX)
-    endpoint = mapping_of(model.get("configuration", model.get("connection")))
+    key = "configuration" if "configuration" in model else "connection"
+    endpoint = mapping_of(model.get(key))
+    if is_mapping(model_value):
+        prompt.note_unread(model, *_MODEL, above="model.")
+    prompt.note_unread(endpoint, *_CONNECTION, above=f"model.{key}.")
     names = (endpoint.get("azure_deployment"), model.get("id"), endpoint.get("name"),
              endpoint.get("model"))  # fmt: skip
     name = next((candidate for candidate in names if isinstance(candidate, str) and candidate), "")
     kind = str(model.get("provider") or endpoint.get("type") or "")
     vendor = _VENDORS.get(kind, "azure" if "azure_deployment" in endpoint else kind)
-    config = {
-        key: _FILE.sub(r"file://\1", value) if isinstance(value, str) else value
-        for key, value in mapping_of(model.get("parameters", model.get("options"))).items()
-    }
-    for key, option in _ENDPOINT.items():
-        value = endpoint.get(key)
-        variable = _ENVIRONMENT.search(value) if isinstance(value, str) else None
-        if variable and option == "apiKey":
-            config["apiKeyEnvar"] = variable[1]
-        elif variable:
-            text = f"the environment variable {variable[1]} is `{key}`, and is not read"
-            prompt.note("manual", text, "model")
-        elif isinstance(value, str):
-            config[option] = value
+    parameters = mapping_of(model.get("parameters", model.get("options")))
+    config = cast("dict[str, Any]", copy(parameters))  # a copy keeps the lines
+    for option, value in parameters.items():
+        if isinstance(value, str):
+            config[option] = _FILE.sub(r"file://\1", value)
+    config |= _read_endpoint(endpoint, prompt)
     if variable := _ENVIRONMENT.fullmatch(name):
         name = variable[2] or ""
         text = f"the environment variable {variable[1]} names the model, and is not read"

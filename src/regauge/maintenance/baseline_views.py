@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import PromptError, RegaugeError, UsageError
@@ -42,7 +43,7 @@ def no_baseline(project: Project, name: str) -> RegaugeError:
     except PromptError as error:
         return error
     path = project.relative(project.baseline_path(name))
-    fix = f"regauge baseline update {name}"
+    fix = f"regauge baseline update {quote(name)}"
     return UsageError(f"there is no baseline of {name!r}: {path}", fix=fix)
 
 

@@ -8,6 +8,7 @@ import re
 import sys
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
 import pytest
@@ -371,7 +372,7 @@ def _check_found(project: Project, path: Path, driver: _Driver) -> None:
     fix = fix or "name one of these, or write one: regauge new --help"
     with suppress(PromptError):
         find_prompt(prompt, root=project.root)
-        fix = f"regauge new eval {prompt}"
+        fix = f"regauge new eval {quote(prompt)}"
     names = ", ".join(sorted(driver.eval_names)) or "none"
     raise UsageError(f"no eval of prompt {prompt!r}; there are evals of: {names}", fix=fix)
 

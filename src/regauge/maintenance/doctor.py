@@ -39,7 +39,7 @@ from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.recordings import check_file_sizes
 from regauge.refine.subject import goal_errors
-from regauge.scaffold import advise_on_pytest
+from regauge.scaffold import advise_on_pytest, find_missing_requirements
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ def _find_unused(
             fix = f'use it: rubric("{prompt.name}") in an eval; or remove it'
             yield DoctorResult.warning("unused judges", f"{relative}: no eval uses it", fix)
         elif prompt.rubric is None and path.resolve() not in prompts and not prompt.evaluators:
-            fix = f"regauge new eval {prompt.name}"
+            fix = f"regauge new eval {shlex.quote(prompt.name)}"
             yield DoctorResult.warning("unused prompts", f"{relative} has no eval", fix)
     for path in sorted(project.golden_dir.glob("[!.]*")):
         if not path.is_file() or path.resolve() in datasets:
@@ -393,7 +393,9 @@ def _find_unused(
             yield DoctorResult.error("cases", str(error))
         else:
             words = f"{project.relative(path).as_posix()}: no eval uses it; cases: {count}"
-            yield DoctorResult.warning("unused cases", words, f"regauge new eval {path.stem}")
+            yield DoctorResult.warning(
+                "unused cases", words, f"regauge new eval {shlex.quote(path.stem)}"
+            )
 
 
 _TOOLS = ("regauge", "pytest", "openai", "deepeval")
@@ -427,6 +429,9 @@ def check_project(
     # deepeval's plugin may slow every run, or pytest may not collect evals.
     for effect, fix in advise_on_pytest(project.root):
         yield DoctorResult.warning("pytest", effect, fix)
+    for path, name in find_missing_requirements(project.root):
+        words = f"{path} installs from {name}, and there is no such file"
+        yield DoctorResult.warning("workflows", words, "correct the step that installs regauge")
     yield check_git(project)
     prompts = list(check_prompts(project))
     yield from prompts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Self
 
 from regauge.gate import cases_needed, first_trials_needed, operating_line
@@ -78,7 +79,7 @@ class GatePower:
         """The text for users; the first line names the prompt."""
         if self.line is None:
             yield f"{self.prompt}: no trial of base is known yet"
-            yield f"  regauge baseline update {self.prompt}"
+            yield f"  regauge baseline update {quote(self.prompt)}"
             return
         cases, trials = plural(len(self.counts), "case"), plural(self.trials, "trial")
         yield f"{self.prompt}: {cases} with at least {trials} of base each"
@@ -88,7 +89,7 @@ class GatePower:
         if self.trials < full:
             yield (
                 f"  The baseline is not complete: {self.trials} of {full} trials; "
-                f"regauge baseline update {self.prompt}"
+                f"regauge baseline update {quote(self.prompt)}"
             )
         if self.target is not None:
             yield f"  {self._required_text(self.target)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -96,6 +97,7 @@ def lint_project(project: Project, *, base: str, environ: Mapping[str, str]) -> 
     warnings = [
         *lint_warnings(project),
         *nested_datasets(project.fixtures_dir),
+        *_same_but_for_case(project, evals_path),
         *check_file_sizes(project),
         *target_warnings,
     ]
@@ -105,6 +107,26 @@ def lint_project(project: Project, *, base: str, environ: Mapping[str, str]) -> 
         fix = f"write {project.relative(project.prompts_dir) / 'NAME.prompt.yml'}"
         raise UsageError(message, fix=fix)
     return LintResult(errors=errors, warnings=warnings, notes=notes)
+
+
+def _same_but_for_case(project: Project, evals_path: Path) -> list[Diagnostic]:
+    """Prompts, datasets and eval files that are one file on macOS and Windows."""
+    groups = (
+        [(prompt_name(path), path) for path in prompt_files(project.prompts_dir)],
+        [(path.stem, path) for path in dataset_files(project.fixtures_dir)],
+        [(project.relative(path).as_posix(), path) for path in sorted(evals_path.rglob("*.py"))],
+    )
+    diagnostics: list[Diagnostic] = []
+    for names in groups:
+        first: dict[str, tuple[str, Path]] = {}
+        for name, path in names:
+            plain_name = unicodedata.normalize("NFC", name).casefold()
+            other_name, other = first.setdefault(plain_name, (name, path))
+            if other_name != name:
+                message = f"its name differs from {project.relative(other)} in case only"
+                fix = "rename one: macOS and Windows have one file for both"
+                diagnostics.append(Diagnostic(path=path, message=message, fix=fix))
+    return diagnostics
 
 
 def _mutants_errors(project: Project) -> list[Diagnostic]:

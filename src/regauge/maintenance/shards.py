@@ -22,6 +22,7 @@ from heapq import merge as merge_sorted
 from importlib.metadata import version
 from itertools import groupby, pairwise, repeat
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from regauge.datasets import shard_of
@@ -290,7 +291,9 @@ def _refuse_other_files(directory: Path) -> None:
     paths = sorted(directory.iterdir())
     if any((path / "run.json").is_file() for path in paths):
         message = "holds directories of shards"
-        raise InvalidFileError.at_place(directory, message, f"regauge runs merge {directory}/*")
+        raise InvalidFileError.at_place(
+            directory, message, f"regauge runs merge {quote(str(directory))}/*"
+        )
     unknown = [path for path in paths if path.name not in _FILES]
     if unknown and unknown == paths:
         fix = "name directories of pytest evals --shard K/N --report DIR"

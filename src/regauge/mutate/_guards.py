@@ -6,6 +6,7 @@ import asyncio
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from regauge.errors import RegaugeError
@@ -69,7 +70,7 @@ def load_base_classes(
     if data is None:
         note = (
             f"{ref} has no {base_commit.project.relative(path)}, so instructions that this change"
-            f" leaves as they are have no class; run there: regauge mutate {name}"
+            f" leaves as they are have no class; run there: regauge mutate {quote(name)}"
         )
         return BaseClasses(notes=(note,))
     try:
@@ -85,7 +86,8 @@ def load_base_classes(
     classes = BaseClasses(rows=rows, guards=file.guards, has_file=True)
     if base_prompt is None or file.digest == base_prompt.digest:
         return classes
-    note = f"classes of {ref} are older than its prompt; run there: regauge mutate {file.prompt}"
+    command = f"regauge mutate {quote(file.prompt)}"
+    note = f"classes of {ref} are older than its prompt; run there: {command}"
     return replace(classes, notes=(note,))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
@@ -315,7 +316,7 @@ def parse_mutants(text: str, path: Path, prompt: str) -> MutantsFile:
     Raises:
         MutantsFileError: The file is malformed.
     """
-    fix = f"correct it, or delete it and run: regauge mutate {prompt}"
+    fix = f"correct it, or delete it and run: regauge mutate {quote(prompt)}"
     try:
         document = MutantsFile.model_validate(read_json(text))
     except ValidationError as error:
@@ -407,7 +408,7 @@ def mark_equivalent(project: Project, prompt: str, ids: Sequence[str], reason: s
     """
     document = load_mutants(project, prompt)
     if document is None:
-        fix = f"regauge mutate {prompt}"
+        fix = f"regauge mutate {quote(prompt)}"
         raise UsageError(f"{prompt} has no mutants yet, so none can be marked", fix=fix)
     known_ids = {row.id for row in document.mutants}
     unknown = [id_ for id_ in ids if id_ not in known_ids]

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
@@ -228,11 +229,10 @@ class Project:
     @property
     def exists(self) -> bool:
         """Return whether the directory has a `[tool.regauge]` or a `prompts/`."""
-        if self.prompts_dir.is_dir():
-            return True
-        return self.pyproject.is_file() and "[tool.regauge" in self.pyproject.read_text(
-            encoding="utf-8", errors="replace"
-        )
+        try:
+            return self.prompts_dir.is_dir() or b"[tool.regauge" in read_regular(self.pyproject)
+        except OSError:  # the settings report a file that cannot be read
+            return False
 
     @property
     def prompts_dir(self) -> Path:
@@ -293,8 +293,9 @@ class Project:
         """The error for a directory that cannot be written."""
         for path in (self.state_dir, directory):
             if not path.is_dir() and os.path.lexists(path):
+                name = quote(str(path))
                 message = f"{path} is a file, and runs are kept in a directory of this name"
-                return UsageError(message, fix=f"move it away: mv {path} {path}.moved")
+                return UsageError(message, fix=f"move it away: mv {name} {name}.moved")
         above = next((path for path in (directory, *directory.parents) if path.is_dir()), self.root)
         return UsageError(
             f"{directory} cannot be written: {reason}; every run writes its record there, a replay "

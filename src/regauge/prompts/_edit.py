@@ -7,6 +7,7 @@ import json
 import re
 import textwrap
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import yaml
@@ -451,7 +452,7 @@ def bump(
     last = released[-1] if released else None
     version = _next_version(prompt, part, None if last is None else last.version)
     if part is None and lock.get(prompt.name, version) is not None:
-        fix = f"name the part to raise: regauge bump {prompt.name} major|minor|patch"
+        fix = f"name the part to raise: regauge bump {quote(prompt.name)} major|minor|patch"
         raise UsageError(f"{prompt.name}@{version} is released already", fix=fix)
     if last is not None and last.matches(prompt) and not allow_unchanged:
         raise UsageError(
@@ -463,7 +464,7 @@ def bump(
         raise UsageError(
             f"the contract of {prompt.name} (jsonSchema, inputs, tools) changed since"
             f" {broken.version}, so {version} would break its callers\n"
-            f"  fix: regauge bump {prompt.name} major"
+            f"  fix: regauge bump {quote(prompt.name)} major"
         )
     note = " ".join(note.split())
     if note and any(entry.version == str(version) for entry in prompt.changelog):
@@ -480,11 +481,11 @@ def _next_version(prompt: Prompt, part: Part | None, released: Semver | None) ->
         version = prompt.version or Semver(0, 0, 0)
         return max(version, released or version).bump(part)
     if prompt.version is None:
-        fix = f"regauge bump {prompt.name} major, which starts it at 1.0.0"
+        fix = f"regauge bump {quote(prompt.name)} major, which starts it at 1.0.0"
         raise UsageError(f"{prompt.path} has no version", fix=fix)
     if released is not None and prompt.version < released:
         raise UsageError(
             f"{prompt.path} states version {prompt.version}, older than {released}, which is"
-            f" released\n  fix: regauge bump {prompt.name} major|minor|patch"
+            f" released\n  fix: regauge bump {quote(prompt.name)} major|minor|patch"
         )
     return prompt.version

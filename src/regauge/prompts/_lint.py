@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import importlib
 import re
+from contextlib import suppress
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.errors import Diagnostic, GitError, LockError, PromptError
+from regauge.errors import Diagnostic, LockError, PromptError
 from regauge.prompts._content import content_errors
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._replaceable import replaceable_errors
-from regauge.prompts._repository import Repository
+from regauge.prompts._types import Semver
 from regauge.prompts._versions import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.strict_json import mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from regauge.project import Project
     from regauge.prompts._prompt import Prompt
+    from regauge.prompts._versions import LockEntry
 
 _FENCE = re.compile(r"^[ \t]*```.*?^[ \t]*```", re.MULTILINE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
@@ -43,9 +46,11 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Diagnostic]
     lock = PromptLock(project.prompts_dir / LOCK_NAME)
     try:
         lock = PromptLock.load(lock.path)
-        diagnostics += _find_removed(lock, against)
-        for prompt in loaded:
-            diagnostics += lock.check(prompt)
+        removed = lock.check_since(against)
+        diagnostics += removed
+        if lock.entries or not removed:  # else its fix is to restore the lock
+            for prompt in loaded:
+                diagnostics += lock.check(prompt)
     except LockError as error:
         diagnostics += error.diagnostics
     diagnostics += _duplicate_names(project.prompts_dir)
@@ -58,8 +63,12 @@ def lint_warnings(project: Project) -> list[Diagnostic]:
     """The warnings about the prompt files of a project."""
     loaded, _ = _load_all(project)
     warnings: list[Diagnostic] = []
+    lock = PromptLock(project.prompts_dir / LOCK_NAME)
+    with suppress(LockError):  # reported with the errors
+        lock = PromptLock.load(lock.path)
     for prompt in loaded:
         warnings += (*prompt.warnings, *_repeated_sentences(prompt), *_content_warnings(prompt))
+        warnings += _changelog_warnings(prompt, lock.entries_of(prompt.name))
     tools = {prompt.path.parent / file for prompt in loaded for file in prompt.tool_files}
     for path in sorted(set(project.prompts_dir.rglob("[!.]*.y*ml")) - tools):
         if path.suffix in {".yml", ".yaml"} and not path.name.endswith(SUFFIXES):
@@ -83,7 +92,7 @@ def _load_all(project: Project) -> tuple[list[Prompt], list[Diagnostic]]:
 
 def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Diagnostic]:
     if prompt.version is None and not locked:
-        fix = f"regauge bump {prompt.name} major, which starts it at 1.0.0"
+        fix = f"regauge bump {quote(prompt.name)} major, which starts it at 1.0.0"
         yield Diagnostic(path=prompt.path, line=1, message="has no version", fix=fix)
     for spec in prompt.inputs or ():
         if spec.name not in prompt.variables:
@@ -116,25 +125,6 @@ def _schema_error(schema: Any) -> str:
     except jsonschema.SchemaError as error:
         return f"{error.message} (at {error.json_path})"
     return ""
-
-
-def _find_removed(lock: PromptLock, against: str) -> list[Diagnostic]:
-    repository = Repository.find(lock.path.parent)
-    if repository is None or (against == "HEAD" and not repository.has_commits()):
-        return []
-    try:
-        inside = repository.inside(lock.path)
-    except GitError:
-        return []
-    data = repository.read(repository.commit(against), inside)
-    if data is None:
-        return []
-    try:
-        older = PromptLock.parse(data.decode("utf-8", "replace"), lock.path)
-    except LockError:
-        # An invalid previous lock cannot be compared.
-        return []
-    return lock.check_against(older, against)
 
 
 def _duplicate_names(prompts_dir: Path) -> list[Diagnostic]:
@@ -187,6 +177,27 @@ def _content_warnings(prompt: Prompt) -> Iterator[Diagnostic]:
         if place is not None:
             line = prompt.source.count("\n", 0, place.start()) + 1
         yield Diagnostic(path=prompt.path, line=line, message=error.text, fix=error.fix)
+
+
+def _changelog_warnings(prompt: Prompt, released: Sequence[LockEntry]) -> Iterator[Diagnostic]:
+    """Entries of the changelog without text, out of order, or of a version without a release."""
+    versions = [Semver.parse(entry.version) for entry in prompt.changelog]
+    valid_versions = {prompt.version, *(entry.version for entry in released)}
+    is_ascending = versions[:2] == sorted(versions[:2])
+    for number, (entry, version) in enumerate(zip(prompt.changelog, versions, strict=True)):
+        problems: list[tuple[str, str]] = []
+        if not entry.text:
+            problems.append(("has no text", "write what changed, or remove the entry"))
+        # Versions before the first release are older than the lock.
+        if released and version > released[0].version and version not in valid_versions:
+            fix = "correct the version, or remove the entry"
+            problems.append(("is of a version that was never released", fix))
+        if number and (versions[number - 1] < version) != is_ascending:
+            problems.append(("is out of order", "put the newest version first"))
+        for problem, fix in problems:
+            line = prompt.lines.get(f"changelog.{entry.version}")
+            message = f"the entry {version} of changelog {problem}"
+            yield Diagnostic(path=prompt.path, line=line, message=message, fix=fix)
 
 
 def _second_line(prompt: Prompt, form: str) -> int | None:

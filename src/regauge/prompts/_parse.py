@@ -424,9 +424,10 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
             message = f"changelog version {version!r} is no semantic version"
             reader.add_error(item, message, fix="write three numbers, such as 1.0.0")
         elif version is not None and any(entry.version == version for entry in changelog_entries):
-            reader.add_error(item, f"changelog has version {version} twice")
+            reader.add_error(item, f"changelog has version {version} twice", "join them")
         elif version is not None and text is not None:
             date = values.get("date") or ""
+            reader.lines[f"changelog.{version}"] = line_of(item)
             changelog_entries.append(
                 ChangelogEntry(
                     version=version,

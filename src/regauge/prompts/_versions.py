@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from regauge.errors import Diagnostic, GitError, LockError, PromptError, UsageError
@@ -120,7 +121,7 @@ class PromptLock:
         """
         if prompt.version is None:
             message = "a prompt without a version cannot be released"
-            fix = f"regauge bump {prompt.name} major"
+            fix = f"regauge bump {quote(prompt.name)} major"
             raise LockError.at_place(prompt.path, message, fix, line=1)
         entry = LockEntry(
             name=prompt.name,
@@ -166,6 +167,36 @@ class PromptLock:
         is_major = version is not None and version.major > before[-1].version.major
         return None if is_major else before[-1]
 
+    def check_since(self, ref: str) -> list[Diagnostic]:
+        """The entries that a commit has and that are missing or changed here.
+
+        Args:
+            ref: The commit, branch or tag; ignored without a git repository or commits.
+
+        Raises:
+            GitError: `ref` names no commit, or git is not installed.
+        """
+        repository = Repository.find(self.path.parent)
+        if repository is None or (ref == "HEAD" and not repository.has_commits()):
+            return []
+        try:
+            inside = repository.inside(self.path)
+        except GitError:
+            return []
+        data = repository.read(repository.commit(ref), inside)
+        if data is None:
+            return []
+        try:
+            older = PromptLock.parse(data.decode("utf-8", "replace"), self.path)
+        except LockError:
+            # An invalid previous lock cannot be compared.
+            return []
+        if older.entries and not self.path.exists():
+            fix = f"restore it: git checkout {ref} -- {quote(f':/{inside}')}"
+            message = f"the lock was removed; {ref} has it"
+            return [Diagnostic(path=self.path, message=message, fix=fix)]
+        return self.check_against(older, ref)
+
     def check_against(self, older: PromptLock, ref: str) -> list[Diagnostic]:
         """Entries of an older lock that are missing or changed in this one."""
         diagnostics: list[Diagnostic] = []
@@ -206,7 +237,8 @@ def _dropped_version(prompt: Prompt, released: list[LockEntry]) -> tuple[str, st
     if not released:
         return None
     last = released[-1].version
-    fix = f"write `version: {last}` back, then regauge bump {prompt.name} PART if anything changed"
+    bump = f"regauge bump {quote(prompt.name)} PART"
+    fix = f"write `version: {last}` back, then {bump} if anything changed"
     return f"has no version, but {last} was released", fix
 
 
@@ -216,13 +248,13 @@ def _changed_since(prompt: Prompt, entry: LockEntry) -> tuple[str, str] | None:
         return None
     subject = "the contract (jsonSchema, inputs, tools)" if contract else "the content"
     message = f"{subject} changed, but the version is still {entry.version}, which is released"
-    return message, f"regauge bump {prompt.name} {'major' if contract else 'minor'}"
+    return message, f"regauge bump {quote(prompt.name)} {'major' if contract else 'minor'}"
 
 
 def _not_released(
     prompt: Prompt, version: Semver, released: list[LockEntry]
 ) -> tuple[str, str] | None:
-    bump = f"regauge bump {prompt.name}"
+    bump = f"regauge bump {quote(prompt.name)}"
     if released and version < released[-1].version:
         last = released[-1].version
         fix = f"write `version: {last}`, then {bump} PART if anything changed"

@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from regauge.errors import RecordingError, explain_os_error, find_no_descriptor
@@ -187,8 +188,9 @@ _PERMISSION: Final = (
 
 def _move_away_fix(path: Path) -> str:
     # The -wal and -shm files belong to the damaged file and would be applied to a new one.
+    name = quote(str(path))
     return (
-        f"move it away: mv {path} {path}.damaged && rm -f {path}-wal {path}-shm\n"
+        f"move it away: mv {name} {name}.damaged && rm -f {name}-wal {name}-shm\n"
         "  committed recordings are not in it and lose nothing; its other completions are"
         " requested again"
     )

@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from itertools import zip_longest
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import GitError, UsageError
@@ -167,7 +168,8 @@ def _read_proposal(run: Run, path: Path) -> dict[Path, bytes]:
         numbers = " and ".join(map(str, rejected))
         raise UsageError(
             f"edit {numbers} of run {run.id} was rejected, and its revision has it",
-            fix=f"regauge refine {run.prompt} (with --ignore-attempts, it may be proposed again)",
+            fix=f"regauge refine {quote(run.prompt)} (with --ignore-attempts, it may be proposed"
+            " again)",
         )
     text = run.revision.read_bytes()
     files = {path: text}
@@ -183,7 +185,7 @@ def check_unchanged(run: Run, path: Path) -> None:
     if path.read_bytes() not in {run.before.read_bytes(), run.revision.read_bytes()}:
         raise UsageError(
             f"{path} changed since run {run.id} began, so what it verified is not what there is\n"
-            f"  fix: restore the file, or start a new run: regauge refine {run.prompt}"
+            f"  fix: restore the file, or start a new run: regauge refine {quote(run.prompt)}"
         )
 
 
@@ -274,8 +276,9 @@ def check_not_committed(run: Run, path: Path) -> tuple[str, dict[str, bytes]]:
     message = f"HEAD has the revision of run {run.id} already"
     if path.read_bytes() == proposed[path]:
         raise UsageError(f"{message}, and so does {path}: there is nothing to commit")
+    restore = f"git checkout HEAD -- {quote(str(path))}"
     message = f"{message}: only the working tree differs, so there is nothing to commit"
-    raise UsageError(message, fix=f"regauge refine apply {run.id}; or git checkout HEAD -- {path}")
+    raise UsageError(message, fix=f"regauge refine apply {run.id}; or {restore}")
 
 
 def uncommitted_files(path: Path) -> list[Path]:
@@ -324,7 +327,7 @@ def result_of(
         models=began.get("models", []),
         simulated=any(str(model).startswith("sim:") for model in began.get("models", [])),
         stop=stop,
-        next=next_step(run, command or f"regauge refine {subject.prompt.name}", state),
+        next=next_step(run, command or f"regauge refine {quote(subject.prompt.name)}", state),
         diagnosis=failures,
         cases=CaseCounts(train=len(config.train), holdout=len(config.holdout)),
         holdout_looks=HoldoutLooks(

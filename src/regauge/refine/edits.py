@@ -610,6 +610,48 @@ def headless(before: PromptText, after: PromptText) -> str:
     return ""
 
 
+def miscounted(before: PromptText, after: PromptText) -> str:
+    """A number or ordinal that no longer counts up, of steps that are no list; empty for none."""
+    for was, now in zip(before.messages, after.messages, strict=True):
+        old, new = _step_labels(was.content), _step_labels(now.content)
+        for family, labels in new.items():
+            counts_up = len(old.get(family, ())) > 1 and not _first_gap(old[family])
+            if counts_up and (label := _first_gap(labels)):
+                return label
+    return ""
+
+
+def _step_labels(text: str) -> dict[str, list[tuple[int, str]]]:
+    """The numbers of steps that are no list, by form, each with its text."""
+    families: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    for match in _RE.counted.finditer(text):
+        label = match[0].strip(" \t*-•")
+        if word := match["ordinal"]:
+            for number, words in enumerate(_RE.entry("ordinals")):
+                names = words.split()
+                # "One" alone is no number of a step.
+                if word.casefold() in names and (match["step"] or names[0] not in {"one", "eins"}):
+                    form = f"{(match['step'] or '').casefold()}{number}"
+                    families[form].append((names.index(word.casefold()) + 1, label))
+        elif match["part"]:
+            above = match["part"].partition(".")[0]
+            families[f"{above}."].append((int(match["below"]), label))
+        else:
+            form = next(name for name in ("hash", "dash", "inline") if match[name])
+            families[form].append((int(match[form]), label))
+    return families
+
+
+def _first_gap(labels: Sequence[tuple[int, str]]) -> str:
+    """The first label that neither follows the one before nor begins again at 1."""
+    last = 0
+    for number, label in labels:
+        if number not in {last + 1, 1}:
+            return label
+        last = number
+    return ""
+
+
 def left_open(before: PromptText, after: PromptText) -> str:
     """A tag or fence that is open in a later text only; empty without one."""
     for was, now in zip(before.messages, after.messages, strict=True):

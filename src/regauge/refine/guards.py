@@ -27,6 +27,7 @@ from regauge.refine.edits import (
     headless,
     left_open,
     lost_statements,
+    miscounted,
     new_statements,
     restates,
     section_at,
@@ -772,8 +773,9 @@ class Guard:
         misled = [statement for pair in comparisons(before, after) for statement in pair.misled]
         if misled:
             return f"it takes out the step that {misled[0]!r} refers to"
-        if replaces_section(edit) or self._only_restores(before, after):
-            return ""
+        label = miscounted(before, after)
+        if label or replaces_section(edit) or self._only_restores(before, after):
+            return f"it leaves {label!r} out of order" if label else ""
         lost_sentences = [
             texts
             for texts in lost_statements(before, after)

@@ -99,7 +99,7 @@ def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
         UsageError: The file is missing, of another text of the prompt, or has none.
     """
     path = project.fixtures_dir / "mutants" / f"{prompt.name}.json"
-    measure = f"regauge mutate {prompt.name}"
+    measure = f"regauge mutate {shlex.quote(prompt.name)}"
     try:
         document: Any = read_json(read_regular(path).decode())
         is_current = document["digest"] == prompt.digest
@@ -614,7 +614,7 @@ class Refinement:
         if state.stop is not None and state.stop.reason != "calls":
             raise UsageError(
                 f"run {run.id} is over ({state.stop.reason}), and not for want of calls\n"
-                f"  fix: begin a new run: regauge refine {self.subject.prompt.name}"
+                f"  fix: begin a new run: regauge refine {shlex.quote(self.subject.prompt.name)}"
             )
         after = advance(state, grant)
         if after.stop is not None and after.stop.reason == "calls":
@@ -637,7 +637,7 @@ class Refinement:
                 raise TrailError(
                     f"{run.revision} is not what the decisions of {run.trail.name} lead to\n"
                     "  fix: do not apply it; start a new run:"
-                    f" regauge refine {self.subject.prompt.name}"
+                    f" regauge refine {shlex.quote(self.subject.prompt.name)}"
                 )
         return sum(len(event.body.get("decisions", ())) for event in events[1:])
 

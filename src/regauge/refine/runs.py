@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -374,7 +375,7 @@ def _parse_result(run: Run, content: str | bytes) -> RefinementResult:
         return RefinementResult.model_validate_json(content)
     except ValidationError as error:
         message = f"{run.result}: {explain_format(error.errors()[0])}"
-        raise UsageError(message, fix=f"regauge refine {run.prompt}") from error
+        raise UsageError(message, fix=f"regauge refine {quote(run.prompt)}") from error
 
 
 def readable_results(project: Project, *, warn: Callable[[str], object]) -> list[RefinementResult]:
@@ -523,7 +524,7 @@ def lock_prompt(project: Project, prompt: str, run: str) -> Generator[None]:
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
         reason, fix = explain_os_error(error)
-        fix = fix or f"move it away: mv {path} {path}.moved"
+        fix = fix or f"move it away: mv {quote(str(path))} {quote(str(path))}.moved"
         raise UsageError(f"{path} cannot be written: {reason}", fix=fix) from error
     with file:
         if not try_lock(file.fileno()):
@@ -607,7 +608,7 @@ def read_events(run: Run) -> tuple[TrailEvent, ...]:
 
 
 def _new_run(run: Run) -> str:
-    return f"  fix: do not apply it; start a new run: regauge refine {run.prompt}"
+    return f"  fix: do not apply it; start a new run: regauge refine {quote(run.prompt)}"
 
 
 def _sealed(events: Sequence[TrailEvent]) -> dict[str, str]:

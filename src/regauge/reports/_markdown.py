@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import (
@@ -100,7 +101,9 @@ def suggestion_blocks(suggestions: Sequence[Suggestion]) -> Iterator[str]:
 def taking_lines(suggestion: Suggestion) -> list[str]:
     """The commands that apply or explain a suggested revision, as Markdown."""
     local_command = inline_code(f"regauge refine apply {suggestion.run}")
-    other_command = inline_code(f"regauge refine {suggestion.prompt} --proposers=rules --apply")
+    other_command = inline_code(
+        f"regauge refine {quote(suggestion.prompt)} --proposers=rules --apply"
+    )
     return [
         (
             f"Take it: {local_command} where it was found; anywhere else {other_command},"

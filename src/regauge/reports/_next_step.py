@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from regauge.project import TARGET_KINDS
@@ -9,7 +10,7 @@ from regauge.reports._console import prompt_of_suite
 from regauge.reports._documents import NextDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.reports._documents import DecisionDocument
 
@@ -33,21 +34,28 @@ def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
     return next(filter(None, fixes), "")
 
 
-def next_step(document: DecisionDocument, missing: str = "", *, fix: str = "") -> NextDocument:
+def next_step(
+    document: DecisionDocument,
+    missing: str = "",
+    *,
+    fix: str = "",
+    evals_option: Sequence[str] = (),
+) -> NextDocument:
     """The next step after a decision.
 
     Args:
         document: The decision.
         missing: The command that runs missing trials; empty if none is missing.
         fix: The fix to make first; empty without one.
+        evals_option: The option with which commands find the evals; empty for none.
     """
     match document.decision:
         case "accept":
-            return _after_accepting(document)
+            return _after_accepting(document, evals_option)
         case "refused":
             return NextDocument(text="; ".join(dict.fromkeys(r.fix for r in document.refusals)))
         case "reject":
-            return _after_rejecting(document)
+            return _after_rejecting(document, evals_option)
         case "undecided":
             step = "continue"
             if document.base_unavailable:
@@ -80,26 +88,27 @@ def with_failed_tests(document: DecisionDocument, tests: Mapping[str, str]) -> D
     return document.model_copy(update={"next": step})
 
 
-def _after_accepting(document: DecisionDocument) -> NextDocument:
+def _after_accepting(document: DecisionDocument, evals_option: Sequence[str]) -> NextDocument:
     changed = [prompt.prompt for prompt in document.prompts if prompt.state != "unchanged"]
     if document.not_measured:
         # The command that runs more measures the other edits, too.
         command = max((edit.command for edit in document.not_measured), key=len)
         return NextDocument(text="measure what ran no trial before the merge", command=command)
     if document.provisional and any(case.status == "undecided" for case in document.cases):
-        command = f"regauge gate {document.ref} --record=missing"
+        words = ["regauge", "gate", document.ref, "--record=missing", *evals_option]
+        command = shlex.join(words)
         return NextDocument(text="have undecided cases tested before the merge", command=command)
     if not changed:
         return NextDocument(text="merge")
     names = dict.fromkeys(map(prompt_of_suite, changed))
     return NextDocument(
         text="merge, then update the baseline on the base branch",
-        command=f"regauge baseline update {' '.join(names)}",
+        command=shlex.join(["regauge", "baseline", "update", *names, *evals_option]),
     )
 
 
-def _after_rejecting(document: DecisionDocument) -> NextDocument:
-    steps = list(dict.fromkeys(_steps(document)))
+def _after_rejecting(document: DecisionDocument, evals_option: Sequence[str]) -> NextDocument:
+    steps = list(dict.fromkeys(_steps(document, evals_option)))
     blocking = [case.prompt for case in document.cases if case.status == "broken" and case.blocks]
     tests = ((prompt.prompt, prompt.test) for prompt in document.prompts)
     worse = [name for name, test in tests if test is not None and test.status == "worse"]
@@ -120,12 +129,12 @@ def _after_rejecting(document: DecisionDocument) -> NextDocument:
         accept = f", accept broken cases in {changelog}" if blocking else ""
         scope = " of each" if several else ""
         steps.append(f"revert or edit the {prompt}{accept}, or search for a fix{scope}")
-        command = f"regauge refine {prompts[0]}"
+        command = shlex.join(["regauge", "refine", prompts[0], *evals_option])
         return NextDocument(text="; ".join(steps), command=command)
     return NextDocument(text="; ".join(steps) or "revert or edit the prompt")
 
 
-def _steps(document: DecisionDocument) -> Iterator[str]:
+def _steps(document: DecisionDocument, evals_option: Sequence[str]) -> Iterator[str]:
     """The fixes for the reasons of a rejection, apart from a worse prompt."""
     for prompt in document.prompts:
         yield from (rule.fix or rule.message for rule in prompt.rules)
@@ -141,5 +150,5 @@ def _steps(document: DecisionDocument) -> Iterator[str]:
             yield f"win back what {prompt.prompt} lost since {prompt.anchor.version}"
         for guards in prompt.guards:
             if guards.below == "floor":
-                command = f"regauge mutate {guards.prompt}"
+                command = shlex.join(["regauge", "mutate", guards.prompt, *evals_option])
                 yield f"add golden cases or judges for unguarded lines ({command})"

@@ -282,7 +282,10 @@ def decision_document(
         (error.kind if isinstance(error, ProviderError) else type(error).__name__, str(error))
         for error in decided.errors()
     )
-    return document.model_copy(update={"next": next_step(document, missing, fix=fix)})
+    options = [suite.candidate.evals_option for suite in comparison.suites]
+    evals_option = next(filter(None, options), None)
+    step = next_step(document, missing, fix=fix, evals_option=evals_option or ())
+    return document.model_copy(update={"next": step})
 
 
 def held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -> FinalDecision:

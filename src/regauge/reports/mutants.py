@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, assert_never
 
 from regauge.markdown import escape_markdown, fold_lines, table_lines
@@ -202,7 +203,7 @@ def score_lines(report: MutationReport) -> Iterator[str]:
 def _next(report: MutationReport) -> str:
     kinds = {row.kind for row in report.mutants}
     if report.missing is not None:
-        return f"next: with a key, regauge mutate {report.prompt} --record=missing"
+        return f"next: with a key, regauge mutate {quote(report.prompt)} --record=missing"
     if "undecided" in kinds:
         return "next: run the same command again; it continues with the mutants that are undecided"
     if kinds & {"survived", "no-effect"}:

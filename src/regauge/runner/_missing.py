@@ -124,7 +124,7 @@ def record_command(suite: Eval, settings: Settings, options: RunOptions) -> str:
     words = (
         ["pytest", suite.origin, "--record", "missing"]
         if suite.dataset.path == suite.prompt.path
-        else ["regauge", "record", suite.prompt.name]
+        else ["regauge", "record", suite.prompt.name, *suite.evals_option]
     )
     if options.models:
         words += ["--model", str(suite.model)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from regauge.datasets import Dataset, find_dataset, load_dataset
@@ -33,7 +35,6 @@ from regauge.targets import WorkingFiles, find_modules, load_target, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
     from typing import Any
 
     from regauge.datasets import GoldenCase
@@ -61,6 +62,7 @@ class Eval:
         partners: The personas and tools in conversations of its cases.
         function: The name of its function; empty for a prompt file.
         judge_statuses: Whether each LLM judge is blocking, by name.
+        directory: The directory of the eval, relative to the project; empty if unknown.
     """
 
     prompt: Prompt
@@ -75,6 +77,22 @@ class Eval:
     target: Target | None = None
     partners: Partners = field(default_factory=Partners)
     function: str = ""
+    directory: str = ""
+
+    @property
+    def evals(self) -> str:
+        """The directory of the eval, for commands; empty if it is in `evals`."""
+        is_usual = Path(self.directory).parts[:1] in {(), ("evals",)}
+        return "" if is_usual else self.directory
+
+    @property
+    def evals_option(self) -> list[str]:
+        """The option with which commands find the eval; empty if they do without it."""
+        return ["--evals", self.evals] if self.evals else []
+
+    def command(self, *words: str) -> str:
+        """A command of regauge on its prompt, for a shell."""
+        return shlex.join(["regauge", *words, self.prompt.name, *self.evals_option])
 
     @property
     def loaded_prompts(self) -> tuple[Prompt, ...]:
@@ -199,6 +217,7 @@ def bind(
         partners=bind_partners(dataset, project, offline=options.record == "none")
         if any(case.script is not None for case in dataset.cases)
         else Partners(),
+        directory=project.relative(Path(location).parent).as_posix(),
     )
     return tuple(replace(suite, model=model) for model in models)
 

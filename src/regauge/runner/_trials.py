@@ -335,6 +335,7 @@ class TrialRunner:
             case=planned_case.case.id,
             trial=planned_trial.trial,
             stale=self._completions.has_older(planned_case),
+            evals=planned_case.suite.evals,
         )
 
     async def _call_judge(
@@ -358,6 +359,7 @@ class TrialRunner:
                 trial=planned_trial.trial,
                 stale=False,
                 judge=judge.name,
+                evals=planned_trial.planned_case.suite.evals,
             )
         response = await self._call(case_request)
         self._progress.judge_calls += recorded is None

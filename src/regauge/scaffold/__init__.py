@@ -23,6 +23,7 @@ from regauge.scaffold._workflows import (
     Install as Install,
     WorkflowContext as WorkflowContext,
     find_install as find_install,
+    find_missing_requirements as find_missing_requirements,
     parse_install as parse_install,
     workflow as workflow,
     workflow_notes as workflow_notes,

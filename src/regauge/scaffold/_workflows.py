@@ -19,6 +19,8 @@ import yaml
 from regauge.errors import GitError, UsageError
 from regauge.files import read_regular
 from regauge.git import run_git, work_tree
+from regauge.model_id import SIMULATED
+from regauge.providers.registry import declared_endpoint
 from regauge.scaffold._files import NewFile, template
 from regauge.strict_json import list_of, mapping_of
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
+    from regauge.scaffold._working_set import ModelUse
 
 
 # uv has no dependencies, so one version and the hash of its wheel for the runner pin it whole. The
@@ -45,7 +48,8 @@ _LOCKS: Final = {
     "Pipfile.lock": f"{_UV}PIPENV_VENV_IN_PROJECT=1 {_UVX}pipenv==2026.10.3 pipenv sync --dev",
 }
 _REQUIREMENTS: Final = ("requirements*.txt", "requirements*.lock", "requirements/*.txt")
-_REQUIREMENTS_OPTION: Final = re.compile(r"\s(?:-r|--requirement)[\s=]*([^\s;&|\"'$]+)")
+# Flags of pip may precede `r`; a value may follow at once, with `=` or as the next word.
+_REQUIREMENTS_OPTION: Final = re.compile(r"(?:-[IUqv]*r=?|--requirements?(?:=|$))(?P<file>.*)")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _AT_COMMIT: Final = re.compile(r"git\+[a-z]+://[^\s#]+@(?:[0-9a-f]{64}|[0-9a-f]{40})(?:#\S*)?")
 _SHA256: Final = re.compile(r"(?:--hash=sha256:|#sha256=)[0-9a-f]{64}")
@@ -111,7 +115,7 @@ def _candidates(root: Path) -> Iterator[Install]:
             if _pins(line, path.parent, root):
                 script = f"python -m pip install{flags} -r {shlex.quote(name)}"
                 yield Install(script=script, source=name)
-    project = _read(root / "pyproject.toml")
+    project = read_document(root / "pyproject.toml")
     for line in _dependencies(project):
         if _pins(line, root, root):
             script = f"python -m pip install {shlex.quote(line)}"
@@ -124,10 +128,10 @@ def _candidates(root: Path) -> Iterator[Install]:
 def _locked_entries(path: Path) -> list[Mapping[str, Any]]:
     """The entries of regauge in a lock of any tool."""
     if path.name == "Pipfile.lock":
-        document = _read(path, json.loads)
+        document = read_document(path, json.loads)
         groups = [mapping_of(document.get(name)) for name in ("default", "develop")]
         return [mapping_of(group["regauge"]) for group in groups if "regauge" in group]
-    document = _read(path)
+    document = read_document(path)
     packages = [*list_of(document.get("package")), *list_of(document.get("packages"))]
     return [table for table in map(mapping_of, packages) if table.get("name") == "regauge"]
 
@@ -179,7 +183,9 @@ def _inside(path: Path, root: Path) -> bool:
         return False
     if path.is_file():
         return bool(_WHEEL.fullmatch(path.name))
-    return mapping_of(_read(path / "pyproject.toml").get("project")).get("name") == "regauge"
+    return (
+        mapping_of(read_document(path / "pyproject.toml").get("project")).get("name") == "regauge"
+    )
 
 
 def _dependencies(project: Mapping[str, Any]) -> Iterator[str]:
@@ -227,11 +233,11 @@ def _has_secret(url: str) -> bool:
     return bool(user) and user != "git"
 
 
-def _read(path: Path, parse: Callable[[str], object] = tomllib.loads) -> Mapping[str, Any]:
+def read_document(path: Path, parse: Callable[[str], object] = tomllib.loads) -> Mapping[str, Any]:
     """The document of a file; empty if it cannot be read."""
     try:
         return mapping_of(parse(read_regular(path).decode("utf-8")))
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
 
 
@@ -257,12 +263,50 @@ def workflow_notes(root: Path, install: Install | None) -> list[str]:
         f"GitHub runs workflows at the root of a repository alone: move {inside}/{_FOLDER} there,"
         f" and give their jobs `working-directory: {inside}`"
     )
-    files = _REQUIREMENTS_OPTION.findall(install.script)
-    missing = [name for name in dict.fromkeys(files) if not (root / name).is_file()]
     return [
         *([] if inside == "." else [note]),
-        *(f"the workflows install from {name}, and there is no such file" for name in missing),
+        *(
+            f"the workflows install from {name}, and there is no such file"
+            for name in missing_requirements(root, install.script)
+        ),
     ]
+
+
+def missing_requirements(directory: Path, script: str) -> list[str]:
+    """The requirements files that a script installs from, does not write, and that do not exist."""
+    names: dict[str, None] = {}
+    for command in re.split(r"[\n;&|]+", script.replace("\\\n", " ")):
+        try:
+            words = shlex.split(command, comments=True)
+        except ValueError:
+            continue
+        if words[:1] == ["cd"]:
+            break
+        if "install" in words:
+            options = map(_REQUIREMENTS_OPTION.fullmatch, words)
+            for option, after in zip(options, [*words[1:], ""], strict=True):
+                if option is not None:
+                    names[option["file"] or after] = None
+    return [
+        name
+        for name in names
+        if name
+        and not re.search(r"[$`*]|://", name)
+        and not re.search(rf"(?:>|-o|--output(?:-file)?)[\s=]*{re.escape(name)}", script)
+        and not (directory / name).is_file()
+    ]
+
+
+def find_missing_requirements(root: Path) -> list[tuple[str, str]]:
+    """Requirements files that workflows of a project install from and that do not exist."""
+    missing: dict[tuple[str, str], None] = {}
+    for path in map(workflow_path, WORKFLOWS):
+        for job in mapping_of(read_document(root / path, yaml.safe_load).get("jobs")).values():
+            for step in map(mapping_of, list_of(mapping_of(job).get("steps"))):
+                directory = root / str(step.get("working-directory", ""))
+                names = missing_requirements(directory, str(step.get("run", "")))
+                missing |= dict.fromkeys((path, name) for name in names)
+    return list(missing)
 
 
 def _default_branch(root: Path) -> str:
@@ -283,49 +327,42 @@ class WorkflowContext:
     Attributes:
         branch: The default branch.
         install: The script that installs regauge.
-        provider: The provider of the project's model.
-        keys: Variables with keys of providers, and their secrets in the repository.
+        provider: The provider of the project's model; `openai` if it is simulated.
+        keys: Variables with keys of providers, and their secrets in the repository; none if all
+            models are simulated.
     """
 
     branch: str
     install: Install
     provider: str = "openai"
-    keys: tuple[str, ...] = (_KEY,)
+    keys: tuple[str, ...] = ()
 
     @classmethod
-    def of_project(
-        cls, project: Project, install: Install, models: Sequence[tuple[str, str | None]] = ()
-    ) -> Self:
+    def of_project(cls, project: Project, install: Install, models: Sequence[ModelUse]) -> Self:
         """The context of workflows in a project.
 
         Args:
             project: The project.
             install: The script that installs regauge.
-            models: Models of prompt files with the variables of their keys, for a project whose
-                settings name no model.
+            models: Models of prompt files, for a project whose settings name no model.
 
         Raises:
             ConfigError: The settings cannot be read.
         """
         settings = project.settings
-        first_model = next((model for model, _ in models), "")
-        provider = str(settings.model or first_model).partition(":")[0]
-        providers = settings.providers
-        names = [key for _, key in models] if settings.model is None else []
-        for endpoint in providers.values():
-            names += [endpoint.api_key_env, *endpoint.headers_env.values()]
-        variables = [name for name in names if name is not None and _VARIABLE.fullmatch(name)]
-        first = providers[provider].api_key_env if provider in providers else None
-        # The provider openai needs no declaration.
-        if not variables or (provider == "openai" and "openai" not in providers):
-            variables.insert(0, _KEY)
-        elif first in variables:
-            variables.insert(0, first)
+        uses = [] if settings.model else models
+        names = [settings.model, *(use.model for use in uses), *settings.models,
+                 settings.judge_model]  # fmt: skip
+        providers = dict.fromkeys(name.partition(":")[0] for name in names if name)
+        keys = [use.key_env for use in uses]
+        for name in (*providers, *settings.providers):
+            if endpoint := declared_endpoint(settings, name):
+                keys += [endpoint.api_key_env, *endpoint.headers_env.values()]
         return cls(
             branch=_default_branch(project.root),
             install=install,
-            provider=provider if first is not None else "openai",
-            keys=tuple(dict.fromkeys(variables)),
+            provider=next((name for name in providers if name != SIMULATED), "openai"),
+            keys=tuple(dict.fromkeys(key for key in keys if key and _VARIABLE.fullmatch(key))),
         )
 
 
@@ -348,6 +385,8 @@ def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile
             # Steps that write to GitHub set the job's token themselves.
             keys = [key for key in context.keys if name == "evals" or key != "GITHUB_TOKEN"]
             lines += [line.replace(_KEY, key) for key in keys]
+            if not context.keys:  # a place for the key of a model that is not simulated
+                lines.append(f"{indent}# {line.strip()}")
         else:
             lines.append(line)
     text = "".join(f"{line}\n" for line in lines)

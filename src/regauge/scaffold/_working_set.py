@@ -21,8 +21,9 @@ from regauge.scaffold._files import (
     refuse_blocked,
     template,
 )
-from regauge.scaffold._workflows import WorkflowContext, workflow, workflow_path
+from regauge.scaffold._workflows import WorkflowContext, read_document, workflow, workflow_path
 from regauge.schemas import schema_text
+from regauge.strict_json import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,8 +88,7 @@ def _planned_workflows(root: Path, install: Install | None) -> list[PlannedFile]
             PlannedFile(path=path, action="keep", reason=exists if path.exists() else pins)
             for path in paths
         ]
-    models = [(model.model, model.key_env) for model in find_models(root)]
-    context = WorkflowContext.of_project(Project(root=root), install, models)
+    context = WorkflowContext.of_project(Project(root=root), install, find_models(root))
     evals, comment = (workflow(name, context) for name in _WORKFLOWS)
     other = evals.path if _differs(root, evals) else ""
     return [_plan(root, evals), _plan(root, comment, user_file=other)]
@@ -162,7 +162,8 @@ def find_importable_files(root: Path) -> list[str]:
             names.remove("prompts")
         if len(folder.relative_to(root).parts) >= _DEPTH_MAX:
             names.clear()
-        if folder != root and "tool.regauge" in _text_of(folder / "pyproject.toml"):
+        tools = mapping_of(read_document(folder / "pyproject.toml").get("tool"))
+        if folder != root and "regauge" in tools:
             names.clear()  # a project of its own
             continue
         values += [
@@ -171,13 +172,6 @@ def find_importable_files(root: Path) -> list[str]:
             if re.fullmatch(r"promptfooconfig.*\.(ya?ml|json)|.+\.prompt\.ya?ml", name)
         ]
     return values
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

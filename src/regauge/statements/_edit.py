@@ -60,12 +60,14 @@ class Reference:
 
     Attributes:
         target: The node; None if no node has that number.
+        kind: The numerals of the number.
     """
 
     start: int
     end: int
     value: int
     target: Node | None
+    kind: str = "1"
 
 
 def numbering(tree: Tree) -> tuple[Chain, ...]:
@@ -115,14 +117,38 @@ def references(tree: Tree) -> tuple[Reference, ...]:
         word = (match["word"] or "").casefold()
         for number in re.finditer(r"\d+", tree.text[match.start("first") : match.end()]):
             start = match.start("first") + number.start()
-            target = _target(chains, int(number[0]), word, match.start())
+            items = [i for chain in chains for i in chain.items if i.value == int(number[0])]
+            item = _target(chains, items, word, match.start())
             end = start + len(number[0])
-            found_references.append(Reference(start, end, int(number[0]), target))
-    return tuple(found_references)
+            node = item.node if item is not None else None
+            found_references.append(Reference(start, end, int(number[0]), node))
+    return (*found_references, *_find_mentions(tree, chains))
 
 
-def _target(chains: list[Chain], value: int, word: str, offset: int) -> Node | None:
-    """The node with a number: in a chain with the same word, the chain around, or the longest."""
+def _find_mentions(tree: Tree, chains: list[Chain]) -> Iterator[Reference]:
+    """The references to a step by its letter, or by its number in brackets."""
+    text = tree.text
+    starts = {item.start for chain in chains for item in chain.items}
+    for match in FORMS.mention.finditer(text):
+        group = "letter" if match["letter"] else "inner"
+        items = [
+            item
+            for chain in chains
+            for item in chain.items
+            if text[item.start : item.end] == match[group]
+            # Other numbers in brackets are no steps.
+            and (not match[group].isdecimal() or text[item.end : item.end + 1] == match["close"])
+        ]
+        word = (match["word"] or "").casefold()
+        item = _target(chains, items, word, match.start())
+        if item is not None and match.start(group) not in starts:
+            yield Reference(*match.span(group), item.value, item.node, item.kind)
+
+
+def _target(
+    chains: list[Chain], items: Collection[Numbered], word: str, offset: int
+) -> Numbered | None:
+    """The best of some items: in a chain with the same word, the chain around, or the longest."""
 
     def rank(chain: Chain) -> tuple[bool, bool, bool, int]:
         has_word = bool(word) and chain.word.casefold()[:4] == word[:4]
@@ -131,11 +157,9 @@ def _target(chains: list[Chain], value: int, word: str, offset: int) -> Node | N
         around = chain.items[0].node.start <= offset < chain.items[-1].node.end
         return has_word, heads == sectional, around, len(chain.items)
 
-    having = [chain for chain in chains if any(item.value == value for item in chain.items)]
-    best = max(having, key=rank, default=None)
-    if best is None:
-        return None
-    return next(item.node for item in best.items if item.value == value)
+    pairs = [(chain, item) for chain in chains for item in chain.items if item in items]
+    best = max(pairs, key=lambda pair: rank(pair[0]), default=None)
+    return best[1] if best is not None else None
 
 
 def _read_numbers(tree: Tree, node: Node) -> tuple[list[Numbered], tuple[object, ...], str]:
@@ -264,7 +288,9 @@ def _keys(tree: Tree) -> list[str]:
     targets: list[tuple[int, int, str]] = []
     for reference in references(tree):
         if reference.target is not None:
-            target = normalise(tree.text_of(reference.target).split("\n", 1)[0])
+            node = reference.target
+            start = _content_start(tree, node) if node.kind == "entry" else node.start
+            target = normalise(tree.text[start : node.end].split("\n", 1)[0])
             targets.append((reference.start, reference.end, f"<{target.lstrip('0123456789.) ')}>"))
     for chain in numbering(tree):
         targets += [
@@ -450,9 +476,10 @@ def renumber(before: Tree, text: str) -> str:
         if atom is None or twin is None or before.text_of(atom) != after.text_of(twin_atoms[atom]):
             continue
         value = values.get(id(twin), reference.value)
-        if value != reference.value:
+        number = number_text(reference.kind, value)
+        if value != reference.value and number is not None:
             start = twin_atoms[atom].start + reference.start - atom.start
-            patches.append((start, start + reference.end - reference.start, str(value)))
+            patches.append((start, start + reference.end - reference.start, number))
     return _patch(text, patches)
 
 
@@ -723,16 +750,14 @@ class TextComparison:
         for reference in references(self.before):
             atom = self.before.leaf_at(reference.start)
             twin = twin_atoms.get(atom)
-            if (
-                reference.target is None
-                or twin is None
-                or (twin, reference.value) not in targets_after
-            ):
+            text = self.before.text_of(atom)
+            if reference.target is None or twin is None or text != self.after.text_of(twin):
                 continue
-            target = targets_after[twin, reference.value]
+            target = targets_after.get((twin, reference.value))
             # A new step may replace the old target.
-            if id(target) in twin_ids and target is not twins.get(id(reference.target)):
-                misled_texts.append(self.before.text_of(atom))
+            is_new = target is not None and id(target) not in twin_ids
+            if target is None or not (is_new or target is twins.get(id(reference.target))):
+                misled_texts.append(text)
         return tuple(misled_texts)
 
     @cached_property

@@ -17,6 +17,7 @@ from regauge.refine.edits import (
     count_lost_words,
     ops_between,
     parts_of,
+    renumber_text,
     restates,
     units_of,
     without_losses,
@@ -221,6 +222,49 @@ def test_an_inserted_or_moved_step_is_one_change_and_no_part_of_it_loses_another
     state = next(s for s in here.states if s.open_modes)
     kept, _ = candidates_of(state, [literal])
     assert wanted["inserted"] in [candidate.text for candidate in kept]
+
+
+@pytest.mark.parametrize(
+    ("steps", "label"),
+    [
+        ("First, read the mail. |Second, name the product. |Third, reply in two lines.", "Third"),
+        ("Firstly, read the mail.\n|Secondly, name it.\n|Thirdly, reply in two lines.", "Thirdly"),
+        ("- Step one: read it.\n|- Step two: name it.\n|- Step three: reply.", "Step three"),
+        ("Erstens: Lies die Mail.\n|Zweitens: Nenne sie.\n|Drittens: Antworte.", "Drittens"),
+        ("#1 Read the mail.\n|#2 Name the product.\n|#3 Reply in two lines.", "#3"),
+        ("1 - Read the mail.\n|2 - Name the product.\n|3 - Reply in two lines.", "3"),
+        ("2.1 Read the mail.\n|2.2 Name the product.\n|2.3 Reply in two lines.", "2.3"),
+        ("Always (1) read the mail, |(2) name it, |(3) reply in two lines.", "(3)"),
+    ],
+)
+def test_steps_that_are_no_list_stay_in_order(steps: str, label: str):
+    first, second, third = steps.split("|")
+    base = PromptText.from_contents(f"Sort mails.\n\n{first}{second}{third}")
+    guard = world(base).config.guard
+    gone = PromptText.from_contents(f"Sort mails.\n\n{first}{third}")
+    assert guard.objection(rewritten(base, gone), base, gone) == f"it leaves {label!r} out of order"
+    shorter = PromptText.from_contents(f"Sort mails.\n\n{first}{second}".rstrip())
+    assert "out of order" not in guard.objection(rewritten(base, shorter), base, shorter)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reference"),
+    [
+        ("[1] Read.\n[2] Name the product.\n[3] Send what [2] gave.", "Send what [2] gave."),
+        ("a. Read.\nb. Name the product.\nc. Redo step b.", "Redo step b."),
+        ("(a) Read.\n(b) Name the product.\n(c) See (b).", "See (b)."),
+        ("1) Read, then do rule 3.\n2) Name the product.\n3) Send it.", "Read, then do rule 3."),
+    ],
+)
+def test_a_step_that_a_letter_or_bracket_refers_to_stays(steps: str, reference: str):
+    base = PromptText.from_contents(f"Sort mails.\n\n{steps}")
+    guard = world(base).config.guard
+    lines = base.full_text.splitlines()
+    gone = lines[-1] if "rule 3" in steps else lines[-2]
+    after = PromptText.from_contents("\n".join(line for line in lines if line != gone))
+    after = renumber_text(base, after)
+    expected = f"it takes out the step that {reference!r} refers to"
+    assert guard.objection(rewritten(base, after), base, after) == expected
 
 
 def test_a_step_that_another_refers_to_is_not_taken_out():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import InvalidFileError
 from regauge.importers._description import slug
-from regauge.importers._source import SourceError
+from regauge.importers._source import SourceError, place_of
 from regauge.lexicon import Lexicon
 from regauge.strict_json import as_list, is_mapping, list_of, mapping_of
 
@@ -202,10 +202,12 @@ def prompt_parameters(
 ) -> dict[str, JSON]:
     """The keys of a prompt file for the configuration of a model."""
     flat = dict(config)
+    places = {key: place_of(config, key, otherwise=place) for key in config}
     for nested in ("generationConfig", "options", "passthrough"):
         inner = flat.pop(nested, None)
         if is_mapping(inner):
             flat = {**inner, **flat}
+            places |= {key: place_of(inner, key, otherwise=places[nested]) for key in inner}
     names: Mapping[str, str] = LEXICON.entry("parameters")
     parameters: dict[str, JSON] = {}
     for key, value in flat.items():
@@ -215,9 +217,8 @@ def prompt_parameters(
     effort = mapping_of(flat.get("reasoning")).get("effort")
     if isinstance(effort, str):
         parameters["reasoningEffort"] = effort
-    ignored = sorted(key for key in flat if key not in names and key not in LEXICON.words("silent"))
-    if ignored:
-        context.note("dropped", place, f"settings of the provider: {', '.join(ignored)}")
+    for key in [key for key in flat if key not in names and key not in LEXICON.words("silent")]:
+        context.note("dropped", places[key], f"setting of the provider: {key}")
     document: dict[str, JSON] = {"modelParameters": parameters} if parameters else {}
     response_format = flat.get("response_format", flat.get("responseFormat"))
     document.update(_response_format(response_format, context, place))
