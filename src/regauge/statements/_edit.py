@@ -60,12 +60,14 @@ class Reference:
 
     Attributes:
         target: The node; None if no node has that number.
+        kind: The numerals, as in `Numbered`.
     """
 
     start: int
     end: int
     value: int
     target: Node | None
+    kind: str = "1"
 
 
 def numbering(tree: Tree) -> tuple[Chain, ...]:
@@ -109,8 +111,9 @@ def references(tree: Tree) -> tuple[Reference, ...]:
     """The references of a text to its steps, rules and sections."""
     chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
     found_references: list[Reference] = []
+    markers = {place for c in chains for item in c.items for place in range(item.start, item.end)}
     for match in FORMS.reference.finditer(tree.text):
-        if any(item.start <= match.start("first") < item.end for c in chains for item in c.items):
+        if match.start("first") in markers:
             continue
         word = (match["word"] or "").casefold()
         for number in re.finditer(r"\d+", tree.text[match.start("first") : match.end()]):
@@ -118,6 +121,13 @@ def references(tree: Tree) -> tuple[Reference, ...]:
             target = _target(chains, int(number[0]), word, match.start())
             end = start + len(number[0])
             found_references.append(Reference(start, end, int(number[0]), target))
+    for match in FORMS.letter_reference.finditer(tree.text):
+        start, kind = match.start(), "a" if match["letter"].islower() else "A"
+        value = _NUMERALS[kind].index(match["letter"]) + 1
+        lettered_chains = [chain for chain in chains if chain.items[0].kind == kind]
+        target = _target(lettered_chains, value, "", start)
+        if target is not None and start not in markers:
+            found_references.append(Reference(start, start + 1, value, target, kind))
     return tuple(found_references)
 
 
@@ -450,9 +460,10 @@ def renumber(before: Tree, text: str) -> str:
         if atom is None or twin is None or before.text_of(atom) != after.text_of(twin_atoms[atom]):
             continue
         value = values.get(id(twin), reference.value)
-        if value != reference.value:
+        number = number_text(reference.kind, value)
+        if value != reference.value and number is not None:
             start = twin_atoms[atom].start + reference.start - atom.start
-            patches.append((start, start + reference.end - reference.start, str(value)))
+            patches.append((start, start + reference.end - reference.start, number))
     return _patch(text, patches)
 
 
@@ -829,7 +840,8 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
         # the layout of its line.
         order = sorted(places, key=lambda tree: (tree not in neighbours, tree != source, tree))
         following = [tree for tree in order if last[tree] == places[tree] - 1]
-        if following and (out or places[following[0]] == 0):
+        # The first atom of a text follows nothing.
+        if following and bool(out) == bool(places[following[0]]):
             home = following[0]
             before = _gap(trees[home], places[home])
             mark = mark or (
@@ -893,5 +905,5 @@ def _gap_of_orphan(tree: Tree, number: int) -> str:
     """The gap before an atom whose neighbour is missing: it begins its line or entry."""
     for index in range(number, -1, -1):
         if "\n" in (gap := _gap(tree, index)) or not index:
-            return gap if "\n" in gap or index == number else f"\n{gap}"
+            return gap if "\n" in gap else f"\n{gap}"
     return "\n"
