@@ -93,7 +93,7 @@ class _Edit:
     def finish(self, expected: Prompt, scope: str = "that") -> str:
         """Apply the replacements and check that the result means `expected`."""
         edited = self.text
-        for start, end, new in sorted(self._splices, reverse=True):
+        for start, end, new in sorted({*self._splices}, reverse=True):
             edited = edited[:start] + new + edited[end:]
         try:
             after = parse_prompt(edited, path=self._path)
@@ -217,8 +217,8 @@ def set_contents(text: str, contents: Sequence[str], *, path: Path) -> str:
     """Set the contents of the messages in a prompt file's text.
 
     Each content keeps its style, and of a block only lines that differ are replaced, if YAML can
-    write the new content so; else it becomes a literal block. The result is parsed to check that
-    only contents differ.
+    write the new content so; else it becomes a literal block, or stays in its line in quotes. An
+    alias of a block changes the block. The result is parsed to check that only contents differ.
 
     Args:
         text: The text of the file.
@@ -253,8 +253,6 @@ def _content_nodes(edit: _Edit) -> list[tuple[yaml.Node, yaml.ScalarNode] | None
         nodes.append(None)
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if getattr(key, "value", "") == "content" and isinstance(value, yaml.ScalarNode):
-                if value.start_mark.index < key.end_mark.index:
-                    raise edit.refuse("a message's content is an alias", key)
                 nodes[-1] = (key, value)
     return nodes
 
@@ -272,6 +270,8 @@ def _replace_content(
         body = None if has_indent_hint else _lines_in_place(lines, old, new, newline)
         if body is not None:
             return edit.replace(body_start, end, body)
+    if start < key.end_mark.index:
+        raise edit.refuse("a message's content is an alias", key)
     line_start = text.rfind("\n", 0, key.start_mark.index) + 1
     before_key = text[line_start : key.start_mark.index]
     shares_line = bool(before_key.strip(" -"))
@@ -282,7 +282,7 @@ def _replace_content(
     if new_source is not None:
         return edit.replace(start, end, new_source.replace("\n", newline))
     if shares_line:
-        raise edit.refuse("a message shares its line with another key", key)
+        return edit.replace(start, end, json.dumps(new, ensure_ascii=False))
     indent = " " * (len(before_key) + 2)
     # The end mark of a block is after its last line end, that of other styles before it.
     closed = newline if text[end - 1] == "\n" or end == len(text) else ""
@@ -377,8 +377,9 @@ def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str |
         return None
     if old.endswith("\n"):
         was, now = was[:-1], now[:-1]
+    closing = "" if lines[-1].endswith("\n") else newline  # the file may end without one
     tail = lines[len(was) :]
-    lines = lines[: len(was)]
+    lines = [*lines[: len(was) - 1], *(line + closing for line in lines[len(was) - 1 : len(was)])]
     if len(lines) != len(was):
         return None
     new_lines: list[str] = []
@@ -389,9 +390,7 @@ def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str |
             new_lines += lines[a_from:a_to]
         else:
             new_lines += [(indent + line if line else "") + newline for line in now[b_from:b_to]]
-    if new_lines and not lines[-1].endswith("\n"):
-        new_lines[-1] = new_lines[-1].rstrip("\r\n")
-    return "".join((*new_lines, *tail))
+    return "".join((*new_lines, *tail)).removesuffix(closing)
 
 
 def _block(content: str, indent: str, newline: str) -> str:

@@ -190,8 +190,11 @@ def template_warnings(text: str) -> Iterator[tuple[str, str, str]]:
     >>> parts = template_warnings("{{ x }} {{ x | upper }} {{{{ y }}}} {{}} {% if x %} 5 {% 6 %}")
     >>> [part for part, _, _ in parts]
     ['{{ x | upper }}', '{{{{ y }}}}', '{{}}', '{% if x %}']
+    >>> [*template_warnings("{{'{{'}} x {{'}}'}}")]
+    []
     """
     odd: dict[str, str] = {}
+    text = _PLACEHOLDER.sub(lambda match: match[0] if match["name"] else "", text)
     for match in _ODD.finditer(text):
         start, end = match.span()
         if _PLACEHOLDER.fullmatch(match[0]) is None:

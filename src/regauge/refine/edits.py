@@ -7,11 +7,14 @@ edit, so the order of its operations does not matter.
 from __future__ import annotations
 
 import difflib
+import json
 import re
+import textwrap
+import tomllib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from regauge.digests import JSON, digest_of
@@ -29,6 +32,7 @@ from regauge.statements import (
     parse,
     renumber,
 )
+from regauge.yaml_document import YamlError, compose_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +41,13 @@ if TYPE_CHECKING:
     from regauge.statements import AtomChange, Node, TextComparison
 
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
+_SLOT = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
+_RULE_OF_TABLE = re.compile(r"[|\s]*:?-[-:|\s]*")
+_BLOCK = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>json|ya?ml|toml)\b[^\n]*\n(?P<body>.*?)"
+    r"^[ \t]*(?P=fence)",
+    re.MULTILINE | re.DOTALL | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -661,6 +672,44 @@ def left_open(before: PromptText, after: PromptText) -> str:
             if new[mark] and not old[mark]:
                 return mark if mark == "```" else f"<{mark}>"
     return ""
+
+
+def torn_block(before: PromptText, after: PromptText) -> str:
+    """The table or data block that an edit tears, by its kind; empty without one."""
+    for was, now in zip(before.messages, after.messages, strict=True):
+        if _odd_rows(now.content) > _odd_rows(was.content):
+            return "a table"
+        old, new = (
+            [_is_readable(*block.group("kind", "body")) for block in _BLOCK.finditer(text)]
+            for text in (was.content, now.content)
+        )
+        if len(old) == len(new) and any(
+            first > second for first, second in zip(old, new, strict=True)
+        ):
+            return "a block of data"
+    return ""
+
+
+def _odd_rows(text: str) -> int:
+    """The number of tables without a header, and of rows unlike the first of their table."""
+    number = 0
+    for is_table, lines in groupby(text.split("\n"), lambda line: line.lstrip().startswith("|")):
+        if is_table:
+            rows = [line.replace(r"\|", "").strip().strip("|") for line in lines]
+            has_header = len(rows) > 1 and _RULE_OF_TABLE.fullmatch(rows[1]) is not None
+            number += sum(row.count("|") != rows[0].count("|") for row in rows)
+            number += not has_header
+    return number
+
+
+def _is_readable(kind: str, body: str) -> bool:
+    """Return whether a fenced block parses as data of its kind."""
+    readers = {"json": json.loads, "toml": tomllib.loads}
+    try:
+        readers.get(kind.lower(), compose_document)(_SLOT.sub("0", textwrap.dedent(body)))
+    except (ValueError, YamlError):
+        return False
+    return True
 
 
 def _balance(text: str) -> Counter[str]:

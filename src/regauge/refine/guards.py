@@ -7,6 +7,7 @@ import binascii
 import json
 import math
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from contextlib import suppress
 from copy import copy
@@ -32,6 +33,7 @@ from regauge.refine.edits import (
     restates,
     section_at,
     section_text,
+    torn_block,
     units_of,
 )
 from regauge.refine.feedback import is_injection
@@ -585,8 +587,11 @@ _WORD_RUN = re.compile(r"[\w'-]+")
 # This number of content words in one order identifies a source.
 _TELLING = 3
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-# The common share of words; a suspicion needs more evidence and rejects nothing, so it may be low.
+# The common share of words, unless one statement has all words of the other. A suspicion needs more
+# evidence and rejects nothing, so the share may be low.
 _SAME_SUBJECT = 0.5
+# The categories of Unicode without a visible sign of their own, apart from spaces.
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # With fewer words in common, two lines may have different subjects.
 _PLAINLY = 3
 
@@ -764,7 +769,10 @@ class Guard:
         return any(normalise(statement) in version for version in self._released)
 
     def _invariants(self, edit: Edit, before: PromptText, after: PromptText) -> str:
-        if _slots(after) != _slots(before):
+        slots, slots_before = _slots(after), _slots(before)
+        if slots != slots_before and not (
+            self._only_restores(before, after) and [*map(set, slots)] == [*map(set, slots_before)]
+        ):
             return "it changes which inputs the prompt takes"
         statements = _statements(*after.trees)
         for line in sorted({line.strip() for line in self.frozen}):
@@ -786,7 +794,11 @@ class Guard:
         return _find_torn(before, after)
 
     def _find_copied(self, before: PromptText, after: PromptText) -> str:
-        """Text copied from an injection, a case or a user."""
+        """Hidden characters, or text copied from an injection, a case or a user."""
+        signs = sorted({*after.full_text}.difference(*self._public))
+        hidden_sign = next((sign for sign in signs if _is_hidden(sign)), "")
+        if hidden_sign:
+            return f"it adds the invisible character U+{ord(hidden_sign):04X}"
         if is_injection(changed_lines(before, after)[0]):
             return "it speaks to the model in another's name"
         leaks = self._leaks.with_public(before.full_text)
@@ -840,8 +852,13 @@ def _instructions(text: PromptText) -> list[str]:
     return [labelled(tree, statement) for tree in text.trees for statement in tree.statements]
 
 
-def _slots(text: PromptText) -> list[frozenset[str]]:
-    return [frozenset(_SLOT.findall(message.content)) for message in text.messages]
+def _is_hidden(sign: str) -> bool:
+    """Return whether a character is invisible, such as a format or control character."""
+    return unicodedata.category(sign) in _HIDDEN or "\U000e0100" <= sign <= "\U000e01ef"
+
+
+def _slots(text: PromptText) -> list[Counter[str]]:
+    return [Counter(_SLOT.findall(message.content)) for message in text.messages]
 
 
 def _find_torn(before: PromptText, after: PromptText) -> str:
@@ -850,6 +867,8 @@ def _find_torn(before: PromptText, after: PromptText) -> str:
         return f"it takes away {heading!r}, the heading of lines that stay"
     if mark := left_open(before, after):
         return f"it leaves {mark} open"
+    if kind := torn_block(before, after):
+        return f"it tears {kind}"
     above = _beside_input(before, after)
     return f"it puts text between {above!r} and its input" if above else ""
 
@@ -880,4 +899,5 @@ def _contradicts(first: str, other: str) -> bool:
         return False
     words, other_words = content_words(first), content_words(other)
     least = min(len(words), len(other_words))
-    return least > 1 and len(words & other_words) >= _SAME_SUBJECT * len(words | other_words)
+    union = words | other_words
+    return least > 1 and len(words & other_words) >= min(least, _SAME_SUBJECT * len(union))

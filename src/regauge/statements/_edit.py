@@ -60,7 +60,7 @@ class Reference:
 
     Attributes:
         target: The node; None if no node has that number.
-        kind: The numerals of the number.
+        kind: The numerals, as in `Numbered`.
     """
 
     start: int
@@ -111,8 +111,9 @@ def references(tree: Tree) -> tuple[Reference, ...]:
     """The references of a text to its steps, rules and sections."""
     chains = [chain for chain in numbering(tree) if len(chain.items) > 1]
     found_references: list[Reference] = []
+    markers = {place for c in chains for item in c.items for place in range(item.start, item.end)}
     for match in FORMS.reference.finditer(tree.text):
-        if any(item.start <= match.start("first") < item.end for c in chains for item in c.items):
+        if match.start("first") in markers:
             continue
         word = (match["word"] or "").casefold()
         for number in re.finditer(r"\d+", tree.text[match.start("first") : match.end()]):
@@ -854,7 +855,8 @@ def _assemble(trees: Sequence[Tree], items: Iterable[_Item]) -> str:
         # the layout of its line.
         order = sorted(places, key=lambda tree: (tree not in neighbours, tree != source, tree))
         following = [tree for tree in order if last[tree] == places[tree] - 1]
-        if following and (out or places[following[0]] == 0):
+        # The first atom of a text follows nothing.
+        if following and bool(out) == bool(places[following[0]]):
             home = following[0]
             before = _gap(trees[home], places[home])
             mark = mark or (
@@ -918,5 +920,5 @@ def _gap_of_orphan(tree: Tree, number: int) -> str:
     """The gap before an atom whose neighbour is missing: it begins its line or entry."""
     for index in range(number, -1, -1):
         if "\n" in (gap := _gap(tree, index)) or not index:
-            return gap if "\n" in gap or index == number else f"\n{gap}"
+            return gap if "\n" in gap else f"\n{gap}"
     return "\n"

@@ -340,6 +340,7 @@ def test_odd_keys_and_braces_are_warned_of():
     text = (
         "x-team: us\nmodelParameters: {tempratur: 1, n: 3}\n"
         "messages:\n  - role: user\n    content: |\n      {{ x | upper }}\n      {{{{y}}}}\n"
+        """      {{"{{"}}z{{'}}'}}\n"""
     )
     assert "\n".join(map(str, parse(text).warnings)) == snapshot("""\
 prompts/greet.prompt.yml:2: modelParameters.tempratur is not a known parameter; it is sent as is

@@ -131,18 +131,36 @@ def test_another_number_of_messages_is_refused_with_the_file() -> None:
         set_contents(LITERAL, ["one"], path=PATH)
 
 
-def test_a_message_in_braces_stays_there_or_is_refused() -> None:
-    text = 'messages: [{role: user, content: "Hello"}]\nmodel: sim:clerk-1\n'
-    assert set_contents(text, ["Bye, {all}"], path=PATH) == text.replace("Hello", "Bye, {all}")
-    text = text.replace('"Hello"', "Hello")
-    with pytest.raises(PromptError, match="shares its line"):
-        set_contents(text, ["Bye"], path=PATH)
+@pytest.mark.parametrize("content", ['"Hello"', "Hello", "'Hello'", '"H\\u0065llo"'])
+@pytest.mark.parametrize("new", ["Bye, {all}", "Bye:\n- #1\n"])
+def test_a_message_in_braces_stays_there(content: str, new: str) -> None:
+    text = f"messages: [{{role: user, content: {content}}}]\nmodel: sim:clerk-1\n"
+    edited = set_contents(text, [new], path=PATH)
+    assert parse_prompt(edited, path=PATH).messages[0].content == new
+    assert edited.count("\n") == text.count("\n")
+    assert edited.endswith("}]\nmodel: sim:clerk-1\n")
 
 
 def test_a_literal_block_that_ends_the_file_without_a_line_end_stays_so() -> None:
     text = "messages:\n  - role: user\n    content: |-\n      Be brief.\n      Be kind."
     assert set_contents(text, ["Be brief.\nBe fair."], path=PATH) == text.replace("kind", "fair")
     assert set_contents(text, ["Be brief."], path=PATH) == text.replace("\n      Be kind.", "")
+    for ends in ("\n", "\r\n"):
+        edited = set_contents(
+            text.replace("\n", ends), ["Be brief.\nBe kind.\n\nBe fair."], path=PATH
+        )
+        assert edited == f"{text}\n\n      Be fair.".replace("\n", ends)
+
+
+def test_an_alias_of_a_block_changes_the_block_and_nothing_else() -> None:
+    text = "x-rules: &rules |\n  Be brief.\nmessages:\n  - role: user\n    content: *rules\n"
+    edited = set_contents(text, ["Be brief.\nBe kind.\n"], path=PATH)
+    assert edited == text.replace("brief.\n", "brief.\n  Be kind.\n")
+    text += "  - role: user\n    content: *rules\n"
+    with pytest.raises(PromptError, match="the edit would change more than the messages"):
+        set_contents(text, ["Be kind.\n", "Be brief.\n"], path=PATH)
+    edited = set_contents(text, ["Be kind.\n", "Be kind.\n"], path=PATH)
+    assert edited == text.replace("brief", "kind")
 
 
 def test_what_an_edit_cannot_change_alone_is_refused() -> None:

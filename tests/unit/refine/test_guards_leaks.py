@@ -250,6 +250,7 @@ Answer:"""
     [
         (HEALTHY.full_text, "- Never answer in JSON.", "'Answer in JSON.'"),
         ("Nenne Beträge mit Währung.\n{{x}}", "Nenne Beträge nie mit Währung.", "'Nenne Beträge mit"),
+        ("Never name prices.\n{{x}}", "Be brief, and name prices if it helps.", "'Never name prices."),
         ("住所を出力に含めてください。\n{{x}}", "住所を出力に含めないでください。", "'住所を出力に"),
         ("Commit.\nfooter: at most 72 characters, no signature\n{{x}}", "body: at most 72 characters", ""),
         (EXAMPLES, 'Message: it was not there\nAnswer: {"kind": "refund", "order": "3", "why": "broken"}\n', ""),
@@ -316,6 +317,10 @@ def prompt_of(*lines: str) -> PromptText:
     return PromptText.from_contents("\n".join(lines))
 
 
+TABLE = ["| key | rule |", "|---|:-:|", "| tone | kind |", "| size | brief |"]
+DATA = ["```json", '{"a": {{x}},', '"b": 1}', "```"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
@@ -337,6 +342,16 @@ def prompt_of(*lines: str) -> PromptText:
         ),
         (["Be kind.", "{{input}}"], ["Be  kind.", "{{input}}"], "it changes nothing"),
         (["Text:", "{{input}}"], ["Text:", "Be kind.", "{{input}}"], "puts text between 'Text:'"),
+        ([*TABLE, "{{input}}"], [*TABLE, "| c | d |", "{{input}}"], ""),
+        ([*TABLE, "{{input}}"], [*TABLE[:3], "Be kind.", TABLE[3], "{{input}}"], "tears a table"),
+        ([*TABLE, "{{input}}"], [*TABLE, "| c | d | e |", "{{input}}"], "tears a table"),
+        ([*TABLE, "{{input}}"], [TABLE[0], "| c | d |", *TABLE[1:], "{{input}}"], "tears a table"),
+        ([*TABLE[2:], "{{input}}"], [*TABLE[2:], "| c | d |", "{{input}}"], ""),
+        ([*DATA, "{{input}}"], [*DATA[:2], '"b": 2}', DATA[3], "{{input}}"], ""),
+        ([*DATA, "{{input}}"], [*DATA[:3], "Be kind.", DATA[3], "{{input}}"], "a block of data"),
+        (["Be kind.", "{{input}}"], ["Be kind.", "{{input}}", "Hm {{input}}"], "which inputs"),
+        (["Be kind.", "{{input}}"], ["Be kind.", "Be brief\u202e.", "{{input}}"], "U+202E"),
+        (["Be kind\u200c.", "{{input}}"], ["Be kind.", "Be b\u200crief.", "{{input}}"], ""),
     ],
 )
 def test_an_edit_that_tears_the_layout_is_refused(before: list[str], after: list[str], why: str):

@@ -150,6 +150,32 @@ def test_examples_and_data_do_not_instruct(text):
     assert [tree.text_of(one) for one in tree.statements] == ["Be brief.", "Use JSON."]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "composed"),
+    [
+        ("You are kind.\nBe brief.", "Reply in JSON.\nBe brief.", "You are kind.\nReply in JSON.\nBe brief."),
+        ("Read all. Be brief.", "Stop now. Be brief.", "Read all.\nStop now. Be brief."),
+        ("1. Read all.\n2. End.", "1. Stop now.\n2. End.", "1. Read all.\n2. Stop now.\n3. End."),
+        ("<x>{{x}}</x>", "{{x}} Be brief.", "<x>{{x}}</x>\n{{x}} Be brief."),
+    ],
+)  # fmt: skip
+def test_a_first_statement_that_is_added_alone_has_its_own_line(before, after, composed):
+    comparison = compare(parse(before), parse(after))
+    added_changes = [change for change in comparison.changes if change.kind == "added"]
+    assert comparison.compose(added_changes) == composed
+
+
+@pytest.mark.parametrize("close", [")", "）"])
+def test_a_lettered_step_keeps_its_references(close):
+    text = f"a{close} Read.\nb{close} Reply.\n\nSee b{close} and (b), plan b."
+    tree = parse(text)
+    added = insert(tree, tree.nodes("entry").__next__(), "Think.")
+    assert (
+        added
+        == f"a{close} Read.\nb{close} Think.\nc{close} Reply.\n\nSee c{close} and (c), plan b."
+    )
+
+
 def test_a_node_knows_its_heading_and_the_step_it_refers_to():
     tree = parse(
         "# A\nx\n## Steps\n1. Read.\n2. Answer as in Schritt 1.\n<tone>\nBe kind.\n</tone>\n# B\ny"
