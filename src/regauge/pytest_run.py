@@ -206,6 +206,8 @@ class PytestRun:
                 f"{metafunc.definition.nodeid}: an eval takes the argument `result`\n"
                 f"  fix: def {function.__name__}(result): result.check()"
             )
+        if self._config.pluginmanager.hasplugin("pytest_repeat"):
+            _refuse_repeats(metafunc)
         # A search for suggestions has one model.
         self._binders[id(suites[0])] = lambda session: session.bind(spec, function)[0]
         items = self._collect(metafunc.definition.nodeid, function, suites)
@@ -520,6 +522,21 @@ def _gate_trials() -> IndependentTrials:
     from regauge.gate import GATE_TRIALS
 
     return GATE_TRIALS
+
+
+def _refuse_repeats(metafunc: pytest.Metafunc) -> None:
+    """Refuse repeats by pytest-repeat, which would count completions several times.
+
+    Raises:
+        pytest.Collector.CollectError: The eval is repeated.
+    """
+    mark = metafunc.definition.get_closest_marker("repeat")
+    count = mark.args[0] if mark is not None else metafunc.config.getoption("count")
+    if int(count) > 1:
+        raise pytest.Collector.CollectError(
+            f"{metafunc.definition.nodeid}: repeats judge the same completions again\n"
+            "  fix: leave out --count and the mark `repeat`; --trials N runs N trials of each case"
+        )
 
 
 def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:

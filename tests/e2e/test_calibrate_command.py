@@ -220,6 +220,11 @@ def test_what_cannot_be_asked_is_unmeasured_and_leaves_the_record(
     assert 0 < asked < 96
     planned = judged.command("judges", "calibrate", "tone", "--dry-run").stdout
     assert planned == f"96 judgements: {asked} recorded, {96 - asked} to make\n"
+    planned = judged.command("judges", "calibrate", "tone", "--dry-run", "--record=none").stdout
+    assert planned == f"96 judgements: {asked} recorded, {96 - asked} missing\n"
+    planned = judged.command("judges", "calibrate", "tone", "--dry-run", "--record=all").stdout
+    assert planned == "96 judgements: 0 recorded, 96 to make\n"
+    assert endpoint.total == asked
     assert not (judged.root / "fixtures" / "labels" / "tone.calibration.json").exists()
     assert judged.command("judges", "calibrate", "tone").returncode == 0
     assert endpoint.total == 96

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -242,6 +242,21 @@ def test_two_evals_of_one_prompt_are_told_apart(gated: EvalProject):
     assert "-" not in {cell.strip(" |") for cell in rows[0][-2:]}
     again = gated.command("gate", "--from", "latest", "--json")
     assert json.loads(again.stdout)["cases"] == decision["cases"]
+
+
+def test_an_estimate_counts_the_calls_that_evals_share_once(gated: EvalProject):
+    estimates: list[dict[str, Any]] = []
+    for text in (TWO_EVALS.rpartition("\n@golden")[0], TWO_EVALS):
+        gated.eval(text)
+        gated.prompt()
+        git(gated, "commit", "-q", "-a", "-m", "Evals")
+        git(gated, "branch", "-f", "main")
+        gated.prompt(system="Tell how severe it is. Answer with JSON: severity and reason.")
+        estimates.append(json.loads(gated.command("gate", "main", "--dry-run", "--json").stdout))
+    alone, both = estimates
+    for part in ("first", "worst"):
+        assert both[part]["calls"] == alone[part]["calls"] > 0
+        assert both[part]["trials"] == 2 * alone[part]["trials"]
 
 
 def test_a_removed_case_is_counted_among_those_that_were_not_run(gated: EvalProject):

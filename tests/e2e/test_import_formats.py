@@ -448,6 +448,19 @@ def test_bot(golden):
     assert "ExactMatch" in out
 
 
+def test_an_unknown_metric_is_unmeasured_with_a_near_name(place: Place):
+    metrics = METRICS.replace("AnswerRelevancyMetric", "AnswerRelevanceMetric")
+    test = "    assert_test(LLMTestCase(input='Hi'), [AnswerRelevanceMetric()])\n"
+    place.write("source/test_bot.py", f"{metrics}\ndef test_hi():\n{test}")
+    place.regauge("import", "deepeval", "source/test_bot.py")
+    line = metrics.count("\n") + 3
+    assert (
+        f"`source/test_bot.py:{line}`: `AnswerRelevanceMetric` has no counterpart here and is unmeasured:"
+        " deepeval 4.3.1 has no metric 'AnswerRelevance'; did you mean 'AnswerRelevancy'?"
+    ) in report(place)
+    assert [*map(list, cases(place, "test-bot")[0]["checks"])] == [["unmeasured"]]
+
+
 def test_each_test_has_its_own_metrics_and_outputs_become_a_target(place: Place):
     place.write(
         "source/test_bot.py",

@@ -355,9 +355,11 @@ def calibrate_command(
     run = LabelRun(project, options, used_judge.judge, environ=os.environ)
     cases = cases_of_labels(labels, _cases_of(project, used_judge, dataset))
     if dry_run:
-        with suppress(UnmeasuredError):
-            run.judge_all(labels.labels, cases, repeats=repeats)
-        _print_missing(run, as_json=as_json)
+        if record != "all":  # which makes every judgement again
+            with suppress(UnmeasuredError):
+                run.judge_all(labels.labels, cases, repeats=repeats)
+        words = "missing" if record == "none" else "to make"
+        _print_missing(run, len(labels) * repeats, words, as_json=as_json)
         return
     if not as_json:
         echo(heading(used_judge.judge, labels, project), bold=True)
@@ -388,13 +390,13 @@ def calibrate_command(
         sys.exit(1)
 
 
-def _print_missing(run: LabelRun, *, as_json: bool) -> None:
-    total, recorded = run.progress.total, run.progress.completed
+def _print_missing(run: LabelRun, total: int, words: str, *, as_json: bool) -> None:
+    recorded = run.progress.completed
     if as_json:
         counts = {"judgements": total, "recorded": recorded, "missing": total - recorded}
         echo(json.dumps(counts))
     else:
-        echo(f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} to make")
+        echo(f"{plural(total, 'judgement')}: {recorded} recorded, {total - recorded} {words}")
 
 
 def _print_calibration(

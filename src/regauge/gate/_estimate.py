@@ -16,6 +16,7 @@ from regauge.runner import PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from regauge.gate._comparison import Comparison
     from regauge.gate._result import CaseComparison
@@ -172,27 +173,35 @@ def _estimate_likely(
 def _estimate_worst(
     changed: Sequence[CaseComparison], policy: GatePolicy, session: EvalSession
 ) -> Iterator[Bill]:
-    """The most trials that may follow the first round, by prompt and tier."""
+    """The most trials that may follow the first round, by tier of evals that may share calls."""
     caps: Mapping[str, int] = {
         "critical": policy.critical.first + policy.critical.extra,
         "required": policy.case.cap,
         "tracked": 0,
     }
-    prompts: dict[str, list[CaseComparison]] = {}
+    groups: dict[tuple[Path, Path], list[CaseComparison]] = {}
     for compared_case in changed:
-        prompts.setdefault(compared_case.case.prompt, []).append(compared_case)
-    for cases in prompts.values():
-        first = policy.first_trials_of(len(cases))
-        size = {"cases": len(cases), "first_trials": first}
-        suite, net = policy.suite, policy.net
-        pairs = [suite.pairs_of_look(number, **size) for number in range(len(suite.levels))]
-        net_pairs = [net.pairs_of_look(number, **size) for number in range(len(net.all_levels))]
-        screens = (suite.rounds - 1) * suite.extra_round(first)
-        of_suite = max(screens + 2 * sum(pairs), 2 * sum(net_pairs))
+        if compared_case.follow_up is not None:
+            suite = compared_case.follow_up.suite
+            key = (suite.prompt.path, suite.dataset.path)
+            groups.setdefault(key, []).append(compared_case)
+    for cases in groups.values():
+        sizes = Counter(compared_case.case.prompt for compared_case in cases)
+        of_suite = max(_trials_of_suite(size, policy) for size in sizes.values())
         for tier, cap in caps.items():
             draws = _follow_up_draws([case for case in cases if case.case.tier == tier])
             of_case = 2 * cap if tier == "required" else cap
             yield bill_trials(draws, session).times(of_case + of_suite)
+
+
+def _trials_of_suite(cases: int, policy: GatePolicy) -> int:
+    """The most trials per case of the tests of a whole prompt with `cases` compared cases."""
+    size = {"cases": cases, "first_trials": policy.first_trials_of(cases)}
+    suite, net = policy.suite, policy.net
+    pairs = [suite.pairs_of_look(number, **size) for number in range(len(suite.levels))]
+    net_pairs = [net.pairs_of_look(number, **size) for number in range(len(net.all_levels))]
+    screens = (suite.rounds - 1) * suite.extra_round(size["first_trials"])
+    return max(screens + 2 * sum(pairs), 2 * sum(net_pairs))
 
 
 def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:

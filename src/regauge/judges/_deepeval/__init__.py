@@ -74,7 +74,7 @@ def deepeval(
     'Faithfulness'
     """
     label = name or _label(metric)
-    _check(metric, options, label)
+    full_metric = _check(metric, options, label)
     if threshold is None and hasattr(metric, "measure"):
         metric_threshold = getattr(metric, "threshold", None)
         threshold = float(metric_threshold) if isinstance(metric_threshold, (int, float)) else None
@@ -85,10 +85,9 @@ def deepeval(
     sources = Fields.read(fields, judge=label)
 
     def make(judge_name: str, context: JudgeContext) -> DeepevalJudge:
-        from regauge.judges._deepeval._judge import DeepevalJudge, calls_model, kind_of, metric_name
+        from regauge.judges._deepeval._judge import DeepevalJudge, calls_model, kind_of
         from regauge.model_id import parse_model_id
 
-        full_metric = metric_name(metric) if isinstance(metric, str) else metric
         metric_options = _read_options(options, context.project.root)
         if not calls_model(full_metric, metric_options):
             model_name = None
@@ -114,13 +113,13 @@ def deepeval(
     return DeclaredJudge(name=label, criterion=criterion, make=make)
 
 
-def _check(metric: object, options: Mapping[str, Any], label: str) -> None:
-    """Check that a metric is supported and takes these options.
+def _check(metric: object, options: Mapping[str, Any], label: str) -> object:
+    """A metric, or its full name, once it is supported and takes these options.
 
     Raises:
         UsageError: It is not, or does not.
     """
-    from regauge.judges._deepeval._judge import kind_of
+    from regauge.judges._deepeval._judge import kind_of, metric_name
 
     for option in _RUN_OPTIONS:
         if option in options:
@@ -135,6 +134,7 @@ def _check(metric: object, options: Mapping[str, Any], label: str) -> None:
         raise UsageError(
             f"deepeval: {label} is an instance, so it takes no {', '.join(sorted(options))}"
         )
+    return metric_name(metric) if isinstance(metric, str) else metric
 
 
 def _label(metric: object) -> str:
