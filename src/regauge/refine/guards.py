@@ -585,6 +585,8 @@ def _words(text: PromptText, mark: Replaceable) -> int:
 _WORD_RUN = re.compile(r"[\w'-]+")
 # This number of content words in one order identifies a source.
 _TELLING = 3
+# Numbers such as 1.2 at the beginning of a line, which no edit renumbers.
+_DOTTED = re.compile(r"^[ \t]*(\d{1,2}(?:\.\d{1,2})+)[ \t]", re.MULTILINE)
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 # The common share of words, unless one statement has all words of the other. A suspicion needs more
 # evidence and rejects nothing, so the share may be low.
@@ -867,6 +869,9 @@ def _find_torn(before: PromptText, after: PromptText) -> str:
         return f"it leaves {mark} open"
     if kind := torn_block(before, after):
         return f"it tears {kind}"
+    old, new = (Counter(_DOTTED.findall(text.full_text)) for text in (before, after))
+    if repeated := next((number for number in new if new[number] > max(1, old[number])), ""):
+        return f"it repeats the number {repeated}"
     above = _beside_input(before, after)
     return f"it puts text between {above!r} and its input" if above else ""
 

@@ -349,6 +349,12 @@ DATA = ["```json", '{"a": {{x}},', '"b": 1}', "```"]
         ([*TABLE[2:], "{{input}}"], [*TABLE[2:], "| c | d |", "{{input}}"], ""),
         ([*DATA, "{{input}}"], [*DATA[:2], '"b": 2}', DATA[3], "{{input}}"], ""),
         ([*DATA, "{{input}}"], [*DATA[:3], "Be kind.", DATA[3], "{{input}}"], "a block of data"),
+        (
+            ["1.1 Be kind.", "{{input}}"],
+            ["1.1 Be kind.", "1.1 Be brief.", "{{input}}"],
+            "number 1.1",
+        ),
+        (["1.1 Be kind.", "{{input}}"], ["1.1 Be kind.", "1.2 Be brief.", "{{input}}"], ""),
         (["Be kind.", "{{input}}"], ["Be kind.", "{{input}}", "Hm {{input}}"], "which inputs"),
         (["Be kind.", "{{input}}"], ["Be kind.", "Be brief\u202e.", "{{input}}"], "U+202E"),
         (["Be kind\u200c.", "{{input}}"], ["Be kind.", "Be b\u200crief.", "{{input}}"], ""),
