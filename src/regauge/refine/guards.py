@@ -21,6 +21,7 @@ from regauge.prompts import SectionError, input_text
 from regauge.refine.edits import (
     PromptText,
     ReplaceSection,
+    bared_input,
     changed_lines,
     changed_texts,
     comparisons,
@@ -867,6 +868,8 @@ def _find_torn(before: PromptText, after: PromptText) -> str:
         return f"it takes away {heading!r}, the heading of lines that stay"
     if mark := left_open(before, after):
         return f"it leaves {mark} open"
+    if bared := bared_input(before, after):
+        return f"it takes {bared}"
     if kind := torn_block(before, after):
         return f"it tears {kind}"
     old, new = (Counter(_DOTTED.findall(text.full_text)) for text in (before, after))

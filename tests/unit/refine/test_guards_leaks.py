@@ -355,6 +355,8 @@ DATA = ["```json", '{"a": {{x}},', '"b": 1}', "```"]
             "number 1.1",
         ),
         (["1.1 Be kind.", "{{input}}"], ["1.1 Be kind.", "1.2 Be brief.", "{{input}}"], ""),
+        (["Be kind.", "<x>{{input}}</x>"], ["Be kind.", "{{input}}"], "{{input}} out of <x>"),
+        (["Be kind.", "{{input}}"], ["Be kind.", "<x>{{input}}</x>"], ""),
         (["Be kind.", "{{input}}"], ["Be kind.", "{{input}}", "Hm {{input}}"], "which inputs"),
         (["Be kind.", "{{input}}"], ["Be kind.", "Be brief\u202e.", "{{input}}"], "U+202E"),
         (["Be kind\u200c.", "{{input}}"], ["Be kind.", "Be b\u200crief.", "{{input}}"], ""),
