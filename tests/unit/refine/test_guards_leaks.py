@@ -250,7 +250,6 @@ Answer:"""
     [
         (HEALTHY.full_text, "- Never answer in JSON.", "'Answer in JSON.'"),
         ("Nenne Beträge mit Währung.\n{{x}}", "Nenne Beträge nie mit Währung.", "'Nenne Beträge mit"),
-        ("Never name prices.\n{{x}}", "Be brief, and name prices if it helps.", "'Never name prices."),
         ("住所を出力に含めてください。\n{{x}}", "住所を出力に含めないでください。", "'住所を出力に"),
         ("Commit.\nfooter: at most 72 characters, no signature\n{{x}}", "body: at most 72 characters", ""),
         (EXAMPLES, 'Message: it was not there\nAnswer: {"kind": "refund", "order": "3", "why": "broken"}\n', ""),
