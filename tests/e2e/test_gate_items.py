@@ -95,6 +95,29 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert re.search(rf"{note}\d+: pytest evals --gate main runs them", estimate)
 
 
+def test_an_accepted_gate_names_passed_outputs_that_are_cut_off(gated: EvalProject):
+    path = gated.root / "prompts/triage.prompt.yml"
+    path.write_text(f"{path.read_text()}modelParameters: {{maxTokens: 2}}\n", encoding="utf-8")
+    assert gated.command("bump", "triage", "minor", "-m", "Be short").returncode == 0
+    accepted = gated.command("gate", "main")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    number = re.search(r"(\d+) passed outputs of triage empty or cut off\n", accepted.stdout)
+    assert number, accepted.stdout
+    note = rf"note: {number[1]} of {number[1]} passed outputs of triage are empty or cut off"
+    assert re.search(rf"{note}, and none of \d+ on the base\n", accepted.stdout)
+    assert json.loads(gated.command("gate", "--from", "latest", "--json").stdout)["caveats"]
+
+    other = "note: run \\S+ is of commit [0-9a-f]{12}, and this checkout is [0-9a-f]{12}\n"
+    assert not re.search(other, gated.command("gate", "--from", "latest").stdout)
+    git(gated, "commit", "-qam", "Be short")
+    assert re.search(other, gated.command("gate", "--from", "latest").stdout)
+    git(gated, "checkout", "-qB", "main")
+    reword(gated)
+    path.write_text(f"{path.read_text()}modelParameters: {{maxTokens: 2}}\n", encoding="utf-8")
+    assert gated.command("bump", "triage", "minor", "-m", "Reword").returncode == 0
+    assert "cut off" not in gated.command("gate", "main").stdout
+
+
 def test_cases_that_nothing_changed_for_cost_nothing(gated: EvalProject):
     """They are skipped where nothing is recorded, and judged by their own body where it is."""
     result = gated.run("--gate=main")

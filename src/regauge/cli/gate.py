@@ -241,11 +241,22 @@ def _decide_again(
         rerun_command=" ".join(_rerun_words(sys.argv[1:])),
     )
     document = with_failed_tests(document, record.failed_tests)
+    if other_commits := _other_commits(project, record):
+        document = document.model_copy(update={"notes": [*document.notes, other_commits]})
     decided = record.model_copy(update={"decision": document})
     trouble = write_job_summary(decided, directory, os.environ)
     if trouble:
         click.echo(trouble, err=True)
     return document, decided, {}
+
+
+def _other_commits(project: Project, record: RunRecord) -> str:
+    """The commits of a run and of this checkout, in words; empty if they are the same."""
+    git = git_state(project.root, output_dir=project.recordings_dir)
+    if git is None or record.git is None or git.commit == record.git.commit:
+        return ""
+    commit, commit_now = (state.commit[:12] for state in (record.git, git))
+    return f"run {record.id} is of commit {commit}, and this checkout is {commit_now}"
 
 
 def _refuse_shard(record: RunRecord) -> None:
@@ -267,12 +278,8 @@ def _refuse_unmerged(project: Project, run: str) -> None:
     if record.merged is None or not record.merged.base:
         fix = "leave out REF to decide again from its trials, or --from to gate from scratch"
         raise UsageError(f"run {record.id} is not merged from shards of a gate", fix=fix)
-    git = git_state(project.root, output_dir=project.recordings_dir)
-    if git is not None and record.git is not None and git.commit != record.git.commit:
-        raise UsageError(
-            f"run {record.id} is of commit {record.git.commit[:12]}, and this checkout is"
-            f" {git.commit[:12]}\n  fix: run and merge the shards of this commit"
-        )
+    if other_commits := _other_commits(project, record):
+        raise UsageError(other_commits, fix="run and merge the shards of this commit")
     if record.status != "finished":
         missing = ", ".join(map(str, record.merged.missing))
         missing_part = f"shard {missing} of {record.merged.count}" if missing else "cases of shards"

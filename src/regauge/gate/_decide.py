@@ -89,7 +89,10 @@ def decide(
     unavailable = _unavailable_bases(run)
     notes += [f"the base of {name}: {reason}" for name, reason in unavailable.items()]
     notes += session.progress.notes
-    for caveat, note in _edited_case_notes(comparison, outcome):
+    for caveat, note in (
+        *_edited_case_notes(comparison, outcome),
+        *_cut_output_notes(run.trials),
+    ):
         comparison = replace(comparison, caveats=(*comparison.caveats, caveat))
         notes.append(note)
     notes += _advisory_notes(run.trials)
@@ -240,6 +243,30 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
                 f" whether the prompt broke them: {', '.join(names)}"
             )
             yield f"{len(names)} {fail} on the base since the edit", note
+
+
+def _cut_output_notes(
+    trials: Mapping[tuple[str, str, Side], Sequence[Trial]],
+) -> Iterator[tuple[str, str]]:
+    """Caveats and notes on passed outputs that are empty or cut off, unlike those of the base."""
+    totals: Counter[tuple[str, Side]] = Counter()
+    cut: Counter[tuple[str, Side]] = Counter()
+    for (name, _, side), case_trials in trials.items():
+        for trial in case_trials:
+            if trial.outcome == "passed" and trial.sourced_completion is not None:
+                completion = trial.sourced_completion.completion
+                is_blank = not ((completion.text or "").strip() or completion.tool_calls)
+                totals[name, side] += 1
+                cut[name, side] += is_blank or completion.finish_reason == "length"
+    for name, side in [*cut]:
+        if side == "candidate" and cut[name, side] and not cut[name, "base"]:
+            text = f"{cut[name, side]} of {totals[name, side]} passed outputs of {name}"
+            number = totals[name, "base"]
+            on_base = f", and none of {number} on the base" if number else ""
+            yield (
+                f"{cut[name, side]} passed outputs of {name} empty or cut off",
+                (f"{text} are empty or cut off{on_base}"),
+            )
 
 
 def _advisory_notes(

@@ -26,6 +26,8 @@ _NAMES_MAX: Final = 3
 # Shorter inputs occur in any code, and few occur by chance.
 _INPUT_CHARS_MIN: Final = 12
 _INPUTS_MIN: Final = 3
+# Paths and modules, also the first part of one whose name is put together.
+_PATH: Final = re.compile(r"[\w/-]*[./][\w./-]*")
 # Data that loses this share of its lines may fit the golden cases alone.
 _SHORTER: Final = 0.8
 # The same of lists and mappings in code, which few edits shorten by accident.
@@ -145,18 +147,21 @@ def _files_in_reach(base_commit: BaseCommit, target: Target) -> frozenset[str]:
         and name.endswith((".prompt.yml", ".prompt.yaml"))
         and prompt_name(Path(name)) in literals
     }
-    files = files_named_in(base_commit, code) | _files_of_command(base_commit, target)
+    files = files_named_in(base_commit, code) | _files_of_words(base_commit, target, literals)
     return (code & base_commit.changed) | files | prompts
 
 
-def _files_of_command(base_commit: BaseCommit, target: Target) -> frozenset[str]:
-    """The changed files that a command or its scripts name, by path, pattern or directory."""
-    if not isinstance(target.settings, CommandTarget):
-        return frozenset()
-    words = {*" ".join(target.settings.argv).split()}
-    scripts = (target.root / word for word in words if not word.endswith(".py"))
-    texts = [script.read_text("utf-8", "replace") for script in scripts if script.is_file()]
-    words.update(word for text in texts for word in text.split())
+def _files_of_words(
+    base_commit: BaseCommit, target: Target, literals: Iterable[str]
+) -> frozenset[str]:
+    """The changed files that code, a command or its scripts name, as module, path or directory."""
+    words = {text for text in literals if _PATH.fullmatch(text)}
+    words |= {f"{word.replace('.', '/')}.py" for word in words}
+    if isinstance(target.settings, CommandTarget):
+        argv = {*" ".join(target.settings.argv).split()}
+        scripts = (target.root / word for word in argv if not word.endswith(".py"))
+        texts = [script.read_text("utf-8", "replace") for script in scripts if script.is_file()]
+        words |= argv.union(*(text.split() for text in texts))
     patterns = {word.strip("\"'`();./") for word in words}
     patterns = {pattern for pattern in patterns if re.search(r"\w", pattern)}
     return frozenset(

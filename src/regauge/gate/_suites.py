@@ -216,10 +216,12 @@ class SuiteStage:
             for case in cases
             if case.count_baseline().trials and case.case.case not in accepted
         ]
-        edited = {case.case.case for case in cases if case.case.edited}
-        self._broken, self._edited = frozenset(broken), frozenset(edited.difference(broken))
+        no_weight = {
+            case.case.case for case in cases if case.case.edited or case.case.tier == "tracked"
+        }
+        self._broken, self._unweighed = frozenset(broken), frozenset(no_weight.difference(broken))
         self._fixed_count = len(fixed)
-        self._weighed_fixes = frozenset(fixed) - self._edited
+        self._weighed_fixes = frozenset(fixed) - self._unweighed
         self._graded = graded_checks([case.case_trials for case in self._cases])
         self._rounds: list[RoundReport] = []
         self._suspects: tuple[str, ...] = ()
@@ -299,7 +301,7 @@ class SuiteStage:
         if self._weighed_fixes:
             return True
         base, candidate = self._record(), self._candidate()
-        no_rest = self._broken | self._edited
+        no_rest = self._broken | self._unweighed
         broken = np.array([case.case_trials.case.case in no_rest for case in self._cases])
         return float(rest_better(base, candidate, broken)) <= self._policy.net.trigger
 
@@ -383,10 +385,10 @@ class SuiteStage:
             number += 1
 
     def _run_net_test(self) -> Iterator[list[Request]]:
-        """Pairs of every case until broken and fixed ones are weighed, without edited cases."""
+        """Pairs of every case with weight until broken and fixed ones are weighed."""
         policy = self._policy.net
         self._cases = [
-            case for case in self._cases if case.case_trials.case.case not in self._edited
+            case for case in self._cases if case.case_trials.case.case not in self._unweighed
         ]
         for number in range(len(policy.all_levels)):
             pairs = policy.pairs_of_look(number, cases=len(self._cases), first_trials=self._first)

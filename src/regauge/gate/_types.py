@@ -231,7 +231,7 @@ class GateCase:
         state: `unchanged` if the request is the same to the byte: no trials are needed. `new` if
             the base has no such case, so that it has its own bar.
         tier: `critical` cases must not fail whatever the base does; `tracked` ones only count for
-            the suite.
+            the suite, and outweigh no broken case.
         strict: Whether one failure of a critical case is enough.
         accepted: Reason why this case may break or be removed; empty if it may not.
         broke_before: Number of recent versions of the base that accept the case as broken.

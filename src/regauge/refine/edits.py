@@ -674,6 +674,28 @@ def left_open(before: PromptText, after: PromptText) -> str:
     return ""
 
 
+def bared_input(before: PromptText, after: PromptText) -> str:
+    """An input that is no longer in a tag, with the tag, in words; empty for none."""
+    for was, now in zip(before.messages, after.messages, strict=True):
+        tags_now = _tags_around_inputs(now.content)
+        for slot, tags in _tags_around_inputs(was.content).items():
+            if lost_tags := tags - tags_now.get(slot, tags):
+                return f"{slot} out of <{min(lost_tags)}>"
+    return ""
+
+
+def _tags_around_inputs(text: str) -> dict[str, set[str]]:
+    """The tags that are open where each input first is."""
+    tags: dict[str, set[str]] = {}
+    for slot in _SLOT.finditer(text):
+        balance = Counter[str]()
+        for end, name in _RE.tag.findall(text[: slot.start()]):
+            balance[name] += -1 if end else 1
+        around = {name for name, number in balance.items() if number > 0}
+        tags.setdefault(slot[0], around)
+    return tags
+
+
 def torn_block(before: PromptText, after: PromptText) -> str:
     """The table or data block that an edit tears, by its kind; empty without one."""
     for was, now in zip(before.messages, after.messages, strict=True):

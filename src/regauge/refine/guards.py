@@ -21,6 +21,7 @@ from regauge.prompts import SectionError, input_text
 from regauge.refine.edits import (
     PromptText,
     ReplaceSection,
+    bared_input,
     changed_lines,
     changed_texts,
     comparisons,
@@ -586,9 +587,10 @@ def _words(text: PromptText, mark: Replaceable) -> int:
 _WORD_RUN = re.compile(r"[\w'-]+")
 # This number of content words in one order identifies a source.
 _TELLING = 3
+# Numbers such as 1.2 at the beginning of a line, which no edit renumbers.
+_DOTTED = re.compile(r"^[ \t]*(\d{1,2}(?:\.\d{1,2})+)[ \t]", re.MULTILINE)
 _SLOT = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-# The common share of words, unless one statement has all words of the other. A suspicion needs more
-# evidence and rejects nothing, so the share may be low.
+# The common share of words; a suspicion needs more evidence and rejects nothing, so it may be low.
 _SAME_SUBJECT = 0.5
 # The categories of Unicode without a visible sign of their own, apart from spaces.
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
@@ -657,6 +659,25 @@ class Guard:
 
     def suspicion(self, before: PromptText, after: PromptText) -> str:
         """A possible problem of an edit by its words: it needs more evidence, without a veto."""
+        if clash := self.restated(before, after) or self._find_clash(before, after, _contradicts):
+            return clash
+        new, _ = changed_texts(before, after)
+        new_instructions = [statement for statement in _instructions(after) if statement in new]
+        clashes = (
+            f"{first!r} may contradict {other!r}"
+            for first, other in combinations(new_instructions, 2)
+            if _contradicts(first, other)
+        )
+        return next(clashes, "")
+
+    def restated(self, before: PromptText, after: PromptText) -> str:
+        """A new statement that is one that stays with other values, in words; empty for none."""
+        return self._find_clash(before, after, restates)
+
+    def _find_clash(
+        self, before: PromptText, after: PromptText, clashes: Callable[[str, str], bool]
+    ) -> str:
+        """A new statement that clashes with one that stays, in words; empty for none."""
         new, _ = changed_texts(before, after)
         old_instructions = [statement for statement in _instructions(after) if statement not in new]
         new_instructions = [statement for statement in _instructions(after) if statement in new]
@@ -664,17 +685,10 @@ class Guard:
             rivals = old_instructions
             if self._was_released(statement):  # a release had it next to other released statements
                 rivals = [other for other in old_instructions if not self._was_released(other)]
-            clash = next(
-                (o for o in rivals if _contradicts(statement, o) or restates(statement, o)), None
-            )
+            clash = next((other for other in rivals if clashes(statement, other)), None)
             if clash is not None:
                 return f"{statement!r} may contradict {clash!r}, which stays"
-        clashes = (
-            f"{first!r} may contradict {other!r}"
-            for first, other in combinations(new_instructions, 2)
-            if _contradicts(first, other)
-        )
-        return next(clashes, "")
+        return ""
 
     def open_sections(self, text: PromptText) -> tuple[OpenSection, ...]:
         """The sections of a text that may be replaced, in the order of their marks."""
@@ -867,8 +881,13 @@ def _find_torn(before: PromptText, after: PromptText) -> str:
         return f"it takes away {heading!r}, the heading of lines that stay"
     if mark := left_open(before, after):
         return f"it leaves {mark} open"
+    if bared := bared_input(before, after):
+        return f"it takes {bared}"
     if kind := torn_block(before, after):
         return f"it tears {kind}"
+    old, new = (Counter(_DOTTED.findall(text.full_text)) for text in (before, after))
+    if repeated := next((number for number in new if new[number] > max(1, old[number])), ""):
+        return f"it repeats the number {repeated}"
     above = _beside_input(before, after)
     return f"it puts text between {above!r} and its input" if above else ""
 
@@ -899,5 +918,4 @@ def _contradicts(first: str, other: str) -> bool:
         return False
     words, other_words = content_words(first), content_words(other)
     least = min(len(words), len(other_words))
-    union = words | other_words
-    return least > 1 and len(words & other_words) >= min(least, _SAME_SUBJECT * len(union))
+    return least > 1 and len(words & other_words) >= _SAME_SUBJECT * len(words | other_words)

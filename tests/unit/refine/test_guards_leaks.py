@@ -250,7 +250,6 @@ Answer:"""
     [
         (HEALTHY.full_text, "- Never answer in JSON.", "'Answer in JSON.'"),
         ("Nenne Beträge mit Währung.\n{{x}}", "Nenne Beträge nie mit Währung.", "'Nenne Beträge mit"),
-        ("Never name prices.\n{{x}}", "Be brief, and name prices if it helps.", "'Never name prices."),
         ("住所を出力に含めてください。\n{{x}}", "住所を出力に含めないでください。", "'住所を出力に"),
         ("Commit.\nfooter: at most 72 characters, no signature\n{{x}}", "body: at most 72 characters", ""),
         (EXAMPLES, 'Message: it was not there\nAnswer: {"kind": "refund", "order": "3", "why": "broken"}\n', ""),
@@ -349,6 +348,14 @@ DATA = ["```json", '{"a": {{x}},', '"b": 1}', "```"]
         ([*TABLE[2:], "{{input}}"], [*TABLE[2:], "| c | d |", "{{input}}"], ""),
         ([*DATA, "{{input}}"], [*DATA[:2], '"b": 2}', DATA[3], "{{input}}"], ""),
         ([*DATA, "{{input}}"], [*DATA[:3], "Be kind.", DATA[3], "{{input}}"], "a block of data"),
+        (
+            ["1.1 Be kind.", "{{input}}"],
+            ["1.1 Be kind.", "1.1 Be brief.", "{{input}}"],
+            "number 1.1",
+        ),
+        (["1.1 Be kind.", "{{input}}"], ["1.1 Be kind.", "1.2 Be brief.", "{{input}}"], ""),
+        (["Be kind.", "<x>{{input}}</x>"], ["Be kind.", "{{input}}"], "{{input}} out of <x>"),
+        (["Be kind.", "{{input}}"], ["Be kind.", "<x>{{input}}</x>"], ""),
         (["Be kind.", "{{input}}"], ["Be kind.", "{{input}}", "Hm {{input}}"], "which inputs"),
         (["Be kind.", "{{input}}"], ["Be kind.", "Be brief\u202e.", "{{input}}"], "U+202E"),
         (["Be kind\u200c.", "{{input}}"], ["Be kind.", "Be b\u200crief.", "{{input}}"], ""),

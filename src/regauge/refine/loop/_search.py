@@ -343,7 +343,8 @@ def _reduce(state: LoopState) -> LoopState | None:
 def _best_candidates(state: LoopState) -> list[Candidate]:
     """The candidates that do better than the current text, the best first.
 
-    Of those that do about as well, one that loses nothing and restates nothing is better.
+    Of those that do about as well, one that restates nothing and loses nothing is better: a
+    statement that another one may contradict is replaced only where that is needed.
     """
     now = current_count(state)
     rates = {
@@ -354,10 +355,11 @@ def _best_candidates(state: LoopState) -> list[Candidate]:
     }
     top = max(rates.values(), default=0.0)
 
-    def order(candidate: Candidate) -> tuple[bool, bool, int, int, float]:
+    def order(candidate: Candidate) -> tuple[bool, bool, int, bool, int, float]:
         rate, words = rates[id(candidate)], count_lost_words(state.text, candidate.text)
-        is_worse = rate < top - _AS_GOOD
-        return is_worse, bool(candidate.suspicion), words, candidate.text.size, -rate
+        is_worse, suspicion = rate < top - _AS_GOOD, bool(candidate.suspicion)
+        restated = suspicion and bool(state.config.guard.restated(state.text, candidate.text))
+        return is_worse, restated, words, suspicion, candidate.text.size, -rate
 
     return sorted((c for c in state.candidates if id(c) in rates), key=order)
 
@@ -412,7 +414,8 @@ def after_confirm(state: LoopState) -> LoopState:
     was, now = (tally.count_over(text, mode.cases, check) for text in (old, new))
     if p <= bound and not harmed:
         counts = f"fails {now.failed} of {now.trials} (before {was.failed} of {was.trials})"
-        state = state.note("confirmed", f"{check} {counts}, p = {p:.1g}", new, numbers)
+        text = "; ".join(filter(None, [f"{check} {counts}, p = {p:.1g}", candidate.suspicion]))
+        state = state.note("confirmed", text, new, numbers)
         return accept_edit(state, candidate, p=p)
     if p > test.hopeless and now.trials >= test.hopeless_trials:
         return _drop(state, "no gain", numbers)

@@ -158,6 +158,13 @@ def test_a_fix_of_a_case_that_the_change_edits_outweighs_no_broken_case(edited, 
     assert (outcome.suites[0].broken, outcome.suites[0].fixed) == (3, 8)
 
 
+@pytest.mark.parametrize(("tier", "decision"), [("required", "accept"), ("tracked", "reject")])
+def test_a_fix_of_a_tracked_case_outweighs_no_broken_case(tier, decision):
+    broken = [scripted("0", name=f"broken-{n}") for n in range(3)]
+    fixed = [scripted("1", base="0", was="0/12", name=f"fixed-{n}", tier=tier) for n in range(8)]
+    assert run([*broken, *fixed, *others(4)]).decision == decision
+
+
 @pytest.mark.parametrize(("fixes", "decision"), [(8, "accept"), (1, "undecided")])
 def test_edited_cases_are_left_out_where_others_are_weighed(fixes, decision):
     broken = [scripted("0", name=f"broken-{n}", edited=True) for n in range(2)]

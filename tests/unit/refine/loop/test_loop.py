@@ -458,6 +458,27 @@ def test_a_frozen_line_stays_and_what_should_replace_it_comes_next_to_it():
     assert any("frozen" in n.text for s in here.states for n in s.notes)
 
 
+@pytest.mark.parametrize("is_hindering", [False, True])
+def test_a_statement_that_a_fix_may_contradict_is_replaced_only_if_it_hinders(is_hindering: bool):
+    never = "- A table is never given as JSON answer."
+    base = PromptText.from_contents(without("json").full_text.replace(SHORT, f"{SHORT}\n{never}"))
+
+    def passes(text: str, case: str, check: str) -> bool:
+        del case
+        return LINES[check] in text and not (is_hindering and check == "json" and never in text)
+
+    edit = Edit(ops=(Replace(Anchor(never), JSON),), strategy="model-replace", proposer="model")
+    here = world(base, passes=passes, propose=lambda *_: [edit])
+    state = here.run()
+
+    assert state.stop.reason == "goal-met"
+    assert JSON in state.text.full_text
+    assert (never in state.text.full_text) is not is_hindering
+    clash = f"; {JSON[2:]!r} may contradict {never[2:]!r}, which stays"
+    confirmed = [n.text for s in here.states for n in s.notes if n.event == "confirmed"]
+    assert any(text.endswith(clash) for text in confirmed) is not is_hindering
+
+
 def test_of_an_edit_that_needs_two_changes_a_third_one_is_left_out():
     """The check passes only with both lines; the role has no part in it."""
     both = (LINES["json"], LINES["utc"])
