@@ -30,7 +30,7 @@ evals: $(STAMP) ## Set up and run the evals in replay: no key, no network.
 
 test: $(STAMP) ## Set up and run the tests.
 	$(KEEP) $(BIN)/python -m compileall -q src
-	$(TEMP) $(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal --hypothesis-profile=ci
+	$(TEMP) PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal --hypothesis-profile=ci
 
 browser: ## Install the browser that tests of pages use, on Debian as root.
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { apt-get -qq update \

@@ -47,12 +47,10 @@ class Diagnostic:
     @classmethod
     def unreadable(cls, path: Path, error: OSError) -> Diagnostic:
         """The error for a file that cannot be read, or a directory at its path."""
-        if isinstance(error, IsADirectoryError):
-            message = "there is a directory at the path of this file"
-            fix = "move it away, and put the file back (git checkout, if it was committed)"
-            return cls(path=path, line=None, message=message, fix=fix)
-        problem, fix = explain_os_error(error)
-        return cls(path=path, line=None, message=f"cannot be read: {problem}", fix=fix)
+        problem, fix = _explain_path_error(error)
+        is_directory = isinstance(error, IsADirectoryError)
+        message = problem if is_directory else f"cannot be read: {problem}"
+        return cls(path=path, line=None, message=message, fix=fix)
 
     @classmethod
     def at_location(cls, location: str, message: str, fix: str = "") -> Diagnostic:
@@ -169,7 +167,7 @@ class MachineError(RegaugeError):
             error: The error.
             path: The file, if the error does not name it.
         """
-        problem, fix = explain_os_error(error)
+        problem, fix = _explain_path_error(error)
         place = path or error.filename
         return cls((f"{place}: " if place else "") + problem, fix=fix)
 
@@ -188,22 +186,51 @@ def find_no_descriptor() -> OSError | None:
     return None
 
 
+_MAKE_ROOM: Final = (
+    "no space is left on the disk",
+    "make room, then run the same command again: it continues with what is kept",
+)
+_NO_DESCRIPTOR: Final = (
+    "too many files and connections are open",
+    "raise the limit, as with ulimit -n 1024, or lower --concurrency",
+)
+_PROBLEMS: Final = {
+    errno.ENOSPC: _MAKE_ROOM,
+    errno.EDQUOT: _MAKE_ROOM,
+    errno.EFBIG: (
+        "the file is larger than this process may write",
+        "raise the limit (ulimit -f), then run the same command again",
+    ),
+    errno.EMFILE: _NO_DESCRIPTOR,
+    errno.ENFILE: _NO_DESCRIPTOR,
+    errno.ENAMETOOLONG: ("the name is too long for a file", "choose a shorter name"),
+    errno.ELOOP: (
+        "a symbolic link that leads to itself",
+        "remove the link, or point it at a file",
+    ),
+}
+
+
 def explain_os_error(error: OSError) -> tuple[str, str]:
     """Describe an error of the system, with its fix; an empty fix if there is none to add."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        fix = "make room, then run the same command again: it continues with what is kept"
-        return "no space is left on the disk", fix
-    if error.errno == errno.EFBIG:
-        fix = "raise the limit (ulimit -f), then run the same command again"
-        return "the file is larger than this process may write", fix
-    if has_no_descriptor(error):
-        fix = "raise the limit, as with ulimit -n 1024, or lower --concurrency"
-        return "too many files and connections are open", fix
-    if error.errno == errno.ENAMETOOLONG:
-        return "the name is too long for a file", "choose a shorter name"
-    if error.errno == errno.ELOOP:
-        return "a symbolic link that leads to itself", "remove the link, or point it at a file"
-    return error.strerror or str(error), ""
+    return _PROBLEMS.get(error.errno or 0, (error.strerror or str(error), ""))
+
+
+def _explain_path_error(error: OSError) -> tuple[str, str]:
+    """The same, with fixes that suit any file."""
+    problem, fix = explain_os_error(error)
+    match error:
+        case IsADirectoryError():
+            problem = "there is a directory at the path of this file"
+            fix = "move it away, and put the file back (git checkout, if it was committed)"
+        case NotADirectoryError():
+            problem = "there is a file at the path of a directory above"
+            fix = "move the file away, and put the directory back"
+        case PermissionError():
+            fix = "give permission for it, as with chmod u+rw, or run as its owner"
+        case _:
+            pass
+    return problem, fix
 
 
 class GitError(RegaugeError):

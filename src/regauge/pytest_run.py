@@ -531,8 +531,8 @@ def _refuse_repeats(metafunc: pytest.Metafunc) -> None:
         pytest.Collector.CollectError: The eval is repeated.
     """
     mark = metafunc.definition.get_closest_marker("repeat")
-    count = mark.args[0] if mark is not None else metafunc.config.getoption("count")
-    if int(count) > 1:
+    count: Any = mark.args[0] if mark is not None else metafunc.config.getoption("count")
+    if count > 1:
         raise pytest.Collector.CollectError(
             f"{metafunc.definition.nodeid}: repeats judge the same completions again\n"
             "  fix: leave out --count and the mark `repeat`; --trials N runs N trials of each case"

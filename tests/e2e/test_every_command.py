@@ -96,6 +96,24 @@ def test_an_option_that_nobody_knows_is_wrong_use(words: tuple[str, ...]):
     assert "--no-such-option" in said.output
 
 
+@pytest.mark.parametrize("words", _leaves(), ids=" ".join)
+def test_an_option_without_a_value_is_wrong_use(words: tuple[str, ...], tmp_path: Path):
+    command: Any = group
+    for word in words:
+        command = command.get_command(click.Context(command), word)
+    names = [
+        param.opts[-1]
+        for param in command.params
+        if isinstance(param, click.Option) and not param.is_flag and param.opts[-1] != "--expected"
+    ]
+    calls = [(f"{name}=",) for name in names[:1]] + [(name, "") for name in names[-1:]] or [("",)]
+    for call in calls:
+        done = processes.run("regauge", *words, *call, cwd=tmp_path, env={**os.environ})
+        subject = call[0].rstrip("=") or "an argument"
+        assert done.stderr == f"error: {subject} is empty\n  fix: write a value, or leave it out\n"
+        assert done.returncode == 2
+
+
 @pytest.mark.parametrize(
     ("option", "near"),
     [("--model", ""), ("--version", ""), ("--jsn", "--json"), ("--dryrun", "--dry-run")],

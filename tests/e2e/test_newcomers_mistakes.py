@@ -51,6 +51,51 @@ def test_a_budget_that_is_no_number_is_refused(project: EvalProject):
     run.stdout.fnmatch_lines(["--budget-usd must be a number of dollars from 0 up, not nan"])
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["record", "--concurrency=nope"], "Invalid value for '--concurrency'"),
+        (["record", "--concurrency=0"], "0 is not in the range 1<=x<=1024"),
+        (["record", "--model=nope"], "error: --model: 'nope' names no provider\n  fix: "),
+        (["record", "--judge-model=a:"], "error: --judge-model: 'a:' names no model\n  fix: "),
+        (["baseline", "flaky", "triage", "-n", "--model=missing:x"], "error: there is no provider 'missing'"),
+        (["record", "--evals=notes.txt"], "error: notes.txt is no file of evals\n  fix: "),
+        (["judges", "try", "99", "notes.txt", "-p", "n=3"], "error: no judge '99'; `regauge judges list`"),
+        (["new", "case", "triage", "x", "--dataset="], "error: --dataset is empty\n  fix: "),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_refused_before_any_work(
+    project: EvalProject, words: list[str], message: str
+):
+    project.write("notes.txt", "no eval")
+    done = project.command(*words)
+    assert message in done.stderr
+    assert done.returncode == 2
+    assert "test_triage.py" not in done.stdout + done.stderr
+    assert not (project.root / "fixtures/recordings").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "words", "message"),
+    [
+        ("fixtures", ["baseline", "show", "triage"], "fixtures/baselines/triage.json: cannot be read: there is a file at the path of a directory above\n  fix: "),
+        ("fixtures/recordings", ["record", "-n"], "there is a file at the path of a directory above\n  fix: "),
+        ("prompts/odd.prompt.yml/x", ["new", "workflow", "evals", "--install=make"], "wrote .github/workflows/evals.yml"),
+        ("prompts/odd.prompt.yml/x", ["lint"], "odd.prompt.yml: there is a directory at the path of this file\n  fix: "),
+    ],
+)  # fmt: skip
+def test_a_file_and_a_directory_that_changed_places_are_named(
+    project: EvalProject, path: str, words: list[str], message: str
+):
+    place = project.root / path
+    if place.is_dir():
+        place.rename(project.root / "moved")
+    project.write(path, "x")
+    done = project.command(*words)
+    assert message in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_answers_that_workers_draw_for_each_other_count_as_live(project: EvalProject):
     project.golden([project.case(number) for number in range(24)])
     run = project.run("-n2")

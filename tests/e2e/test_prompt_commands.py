@@ -302,12 +302,12 @@ def test_lint_holds_the_lock_against_a_branch(released):
     assert "main has it" in released.run("lint", "--base", "main", code=1)
 
 
-@pytest.mark.parametrize("message", ["", "  "])
-def test_an_empty_message_is_refused(released: Shop, message: str):
+@pytest.mark.parametrize(("message", "name"), [("", "-m"), ("  ", "--message")])
+def test_an_empty_message_is_refused(released: Shop, message: str, name: str):
     before = released.prompt.read_text()
     released.prompt.write_text(before.replace("Greet {{person}}", "Welcome {{person}}"))
     out = released.run("bump", "greet", "minor", "-m", message, code=2)
-    assert out == "error: --message is empty\n  fix: write what changed, or leave it out\n"
+    assert out.startswith(f"error: {name} is empty\n  fix: ")
     assert "version: 1.1.0" in released.prompt.read_text()
 
 

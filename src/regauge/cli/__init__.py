@@ -200,10 +200,17 @@ def _open_closed_streams() -> list[str]:
 
 
 def _refuse(words: Sequence[str], closed: Sequence[str]) -> None:
-    """Refuse a command line that cannot be recorded, or whose output goes nowhere."""
+    """Refuse a command line that cannot be recorded, is empty, or whose output goes nowhere."""
     if "stdout" in closed:
         raise MachineError(_STDOUT_CLOSED)
+    before = ""
     for word in words:
+        option, sign, value = word.partition("=")
+        if not word or (sign and not value and word.startswith("--")):
+            name = option or (before if before.startswith("-") else "an argument")
+            if name != "--expected":  # an empty output may be expected
+                raise UsageError(f"{name} is empty", fix="write a value, or leave it out")
+        before = word
         # Arguments are bytes; those that are not UTF-8 become surrogates.
         if any("\ud800" <= character <= "\udfff" for character in word):
             raise UsageError(f"the argument {word!a} is not UTF-8")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from regauge.errors import PromptError, UsageError
+from regauge.model_id import parse_model_id
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.strict_json import read_json
@@ -84,6 +85,29 @@ class OutputFile(click.Path):
         return path
 
 
+class Concurrency(click.IntRange):
+    """A number of requests, or `auto`."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1024)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check the number."""
+        return str(value if value == "auto" else super().convert(value, param, ctx))
+
+
+class ModelName(click.ParamType):
+    """A model, as provider:model."""
+
+    name = "model"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check that it names a provider and a model."""
+        del ctx
+        parse_model_id(value, location=param.opts[0] if param is not None else "")
+        return str(value)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dry_run_option = click.option(
     "-n", "--dry-run", is_flag=True, help="Print planned calls, cost or files, then exit."
@@ -95,10 +119,13 @@ evals_option = click.option(
     help="Directory or file of evals; by default `evals`.",
 )
 concurrency_option = click.option(
-    "--concurrency", metavar="N|auto", help="Requests in flight at once."
+    "--concurrency", type=Concurrency(), metavar="N|auto", help="Requests in flight at once."
 )
 judge_model_option = click.option(
-    "--judge-model", metavar="ID", help="Model of judges that name none, as provider:model."
+    "--judge-model",
+    type=ModelName(),
+    metavar="ID",
+    help="Model of judges that name none, as provider:model.",
 )
 seed_option = click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed."
@@ -122,7 +149,7 @@ apply_option = click.option(
 prune_option = click.option("--prune", is_flag=True, help="Remove stale recordings.")
 proposers_option = click.option("--proposers", metavar="A,B", help="Proposers, cheapest first.")
 refiner_option = click.option(
-    "--refiner-model", metavar="ID", help="Model for critiques and edits."
+    "--refiner-model", type=ModelName(), metavar="ID", help="Model for critiques and edits."
 )
 strict_option = click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 tier_option = click.option(
@@ -161,6 +188,7 @@ def model_option(*, multiple: bool = False) -> Callable[[FC], FC]:
         "--model",
         "models" if multiple else "model",
         multiple=multiple,
+        type=ModelName(),
         metavar="ID",
         help="Model, as provider:model.",
     )

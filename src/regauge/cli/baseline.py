@@ -37,11 +37,12 @@ from regauge.maintenance.baselines import BaselineUpdate
 from regauge.maintenance.batches import BatchOptions
 from regauge.maintenance.collection import is_partial, option_words, with_evals
 from regauge.maintenance.gate_power import SIMULATED_MAX, GatePower
+from regauge.model_id import parse_model_id
 from regauge.project import TRIALS_MAX, Project
 from regauge.refine.analysis import format_share, variance_of
 from regauge.refine.trials import outcomes_of
 from regauge.reports import progress_line
-from regauge.runner import PlannedTrial
+from regauge.runner import PlannedTrial, check_model
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
 
@@ -255,6 +256,8 @@ def flaky(
     Stored trials are used first.
     """
     project = Project.find()
+    if options["model"] is not None:  # a replay, as of --dry-run, does not check it
+        check_model(project.settings, parse_model_id(options["model"]))
     options["record"] = "none" if dry_run else record
 
     def act(evals: EvalSession) -> None:

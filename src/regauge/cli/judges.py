@@ -216,6 +216,8 @@ def _yaml(text: str, subject: str) -> JSON:
 
 def _spec(judge: str, params: tuple[str, ...]) -> JSON:
     spec = _yaml(judge, "the judge")
+    if not isinstance(spec, (str, dict, list)):  # a number is no name of a judge
+        spec = judge
     if not params:
         return spec
     if not isinstance(spec, str):

@@ -69,6 +69,8 @@ def left_out_errors(evals: EvalSession) -> list[Diagnostic]:
 
 
 RESUME_NOTE = "completions so far are saved, the same command continues from there"
+# A prompt file may have cases of its own.
+_SUFFIXES = (".py", ".yml", ".yaml")
 _FRAME = re.compile(r"(\S.*):\d+: in ")
 
 
@@ -276,6 +278,9 @@ def with_evals(
     if not path.exists():
         fix = "regauge init writes a first eval; --evals names another directory"
         raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
+    if path.is_file() and path.suffix not in _SUFFIXES:
+        message = f"{project.relative(path)} is no file of evals"
+        raise UsageError(message, fix="name a directory, or a Python file")
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if include_targets else {}
     driver = _Driver(

@@ -886,8 +886,8 @@ def _find_torn(before: PromptText, after: PromptText) -> str:
     if kind := torn_block(before, after):
         return f"it tears {kind}"
     old, new = (Counter(_DOTTED.findall(text.full_text)) for text in (before, after))
-    if repeated := next((number for number in new if new[number] > max(1, old[number])), ""):
-        return f"it repeats the number {repeated}"
+    if repeated_number := next((number for number in new if new[number] > max(1, old[number])), ""):
+        return f"it repeats the number {repeated_number}"
     above = _beside_input(before, after)
     return f"it puts text between {above!r} and its input" if above else ""
 

@@ -207,16 +207,13 @@ def _finite(digits: str) -> float:
 
 def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> InvalidFileError:
     """The error for a file with invalid content, in one line."""
-    fix = ""
+    fix = "copy its directory again in case it was cut off, or repeat the run"
     match error:
         case ValidationError():
             reason = explain_format(error.errors()[0])
             fix = "read it with the regauge that wrote it, or repeat the run"
         case RecursionError():
             reason = "nested too deeply"
-        case json.JSONDecodeError():
-            reason = str(error)
-            fix = "copy its directory again in case it was cut off, or repeat the run"
         case _:
             reason = str(error)
     prefix = "" if isinstance(error, ValidationError) else f"not a {kind}: "

@@ -350,7 +350,7 @@ class WorkflowContext:
             ConfigError: The settings cannot be read.
         """
         settings = project.settings
-        uses = [] if settings.model else models
+        uses: Sequence[ModelUse] = () if settings.model else models
         names = [settings.model, *(use.model for use in uses), *settings.models,
                  settings.judge_model]  # fmt: skip
         providers = dict.fromkeys(name.partition(":")[0] for name in names if name)

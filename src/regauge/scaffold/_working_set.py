@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regauge.files import write_whole
+from regauge.files import read_regular, write_whole
 from regauge.model_id import is_simulated, parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files
@@ -202,7 +202,11 @@ def find_models(root: Path) -> list[ModelUse]:
     settings = Project(root=root).settings
     models: dict[tuple[str, str], ModelUse] = {}
     for path in [*find_user_prompts(root), *find_importable_files(root)]:
-        text = (root / path).read_bytes()[:_CONFIG_BYTES_MAX].decode("utf-8", "replace")
+        try:
+            data = read_regular(root / path)[:_CONFIG_BYTES_MAX]
+        except OSError:  # `regauge lint` reports a file that cannot be read
+            continue
+        text = data.decode("utf-8", "replace")
         is_prompt = path.endswith((".prompt.yml", ".prompt.yaml"))
         matches = [*(_MODEL_LINE if is_prompt else _PROMPTFOO_MODEL).finditer(text)]
         for match, after in zip_longest(matches, matches[1:]):

@@ -45,6 +45,9 @@ def project(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     root = tmp_path / "shop"
     shutil.copytree(template, root, symlinks=True)
     monkeypatch.chdir(root)
+    for name in ("GIT_AUTHOR", "GIT_COMMITTER"):
+        monkeypatch.setenv(f"{name}_NAME", "Ann")
+        monkeypatch.setenv(f"{name}_EMAIL", "ann@example.org")
     for name in [name for name in os.environ if name.startswith(("GITHUB_", "REGAUGE_", "OTEL_"))]:
         monkeypatch.delenv(name)
     for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "CI": ""}.items():

@@ -459,7 +459,7 @@ def test_a_frozen_line_stays_and_what_should_replace_it_comes_next_to_it():
 
 
 @pytest.mark.parametrize("is_hindering", [False, True])
-def test_a_statement_that_a_fix_may_contradict_is_replaced_only_if_it_hinders(is_hindering: bool):
+def test_a_statement_that_a_fix_may_contradict_is_replaced_only_if_it_hinders(is_hindering):
     never = "- A table is never given as JSON answer."
     base = PromptText.from_contents(without("json").full_text.replace(SHORT, f"{SHORT}\n{never}"))
 
