@@ -62,9 +62,7 @@ def sent(
     url: str, body: bytes | None = b"{}", accepted: Container[int] = range(200, 300), **headers: str
 ) -> bytes:
     return asyncio.run(
-        send(
-            "POST", url, body=body, headers=headers, timeout_s=5, output_max=99, accepted=accepted
-        )
+        send("POST", url, body=body, headers=headers, timeout_s=5, output_max=99, accepted=accepted)
     )
 
 
@@ -139,9 +137,7 @@ def test_an_accepted_status_is_no_error(address: str, status: int):
 
 @pytest.mark.parametrize(("limit", "size"), [(5, 6), (13, 14), (14, 14), (99, 14)])
 def test_a_body_is_read_up_to_one_byte_more_than_its_limit(address: str, limit: int, size: int):
-    call: Any = send(
-        "GET", f"{address}/200", body=None, headers={}, timeout_s=5, output_max=limit
-    )
+    call: Any = send("GET", f"{address}/200", body=None, headers={}, timeout_s=5, output_max=limit)
     assert min(len(asyncio.run(call)), limit + 1) == size
 
 

@@ -126,7 +126,9 @@ def problems(*golden_cases: GoldenCase) -> list[UnguardedInstruction]:
     mutants = mutants_of(PROMPT, choose_operators(None))
     rows = [row_of(mutant) for mutant in mutants]
     golden = {case.id: case for case in golden_cases or [GOLDEN]}
-    cases = [Case(key=key, text=str(case.inputs), checks=("label",)) for key, case in golden.items()]
+    cases = [
+        Case(key=key, text=str(case.inputs), checks=("label",)) for key, case in golden.items()
+    ]
     return find_unguarded(PROMPT, mutants, rows, cases, golden)
 
 
