@@ -144,6 +144,8 @@ def test_a_body_is_read_up_to_one_byte_more_than_its_limit(address: str, limit: 
 def test_a_service_that_is_down_may_come_back():
     with Served(Service) as served:
         url = f"{served.address}/200"
-    with pytest.raises(AttemptError, match="no connection: .*\n  fix: start the service") as caught:
+    with pytest.raises(
+        AttemptError, match=r"no connection: .*\n  fix: start the service"
+    ) as caught:
         sent(url)
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
