@@ -677,6 +677,27 @@ def test_tool_calls_are_compared_with_the_tools_of_the_model(here: Here):
 
 
 @pytest.mark.parametrize(
+    ("config_of_tools", "choice"),
+    [
+        ({}, None),
+        ({"tool_choice": "required"}, "required"),
+        ({"toolChoice": "auto"}, "auto"),
+        ({"tool_choice": {"type": "function", "function": {"name": "find"}}}, "find"),
+        ({"tool_choice": {"type": "function"}}, None),
+        ({"tool_choice": 3}, None),
+    ],
+)
+def test_the_choice_of_a_tool_is_kept(here: Here, config_of_tools: Any, choice: str | None):
+    tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
+    provider = {"id": "openai:gpt-5.4-mini", "config": {"tools": [tool], **config_of_tools}}
+    here.write("promptfooconfig.yaml", config(providers=[provider]))
+    here.run(".")
+    prompt = here.prompt()
+    assert [found["name"] for found in prompt["tools"]] == ["find"]
+    assert prompt.get("toolChoice") == choice
+
+
+@pytest.mark.parametrize(
     ("provider", "model"),
     [
         ({"id": "anthropic:claude-agent-sdk", "config": {"model": "claude-x"}}, "anthropic:claude-x"),

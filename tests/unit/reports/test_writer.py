@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -126,7 +127,12 @@ def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: 
     assert find_run(project, "20260131-101010").name == names[0]
     where = project.state_dir / "runs" / names[1]
     assert find_run(project, str(where)) == where
-    with pytest.raises(UsageError, match="2 runs begin with '20260131'"):
+    several = "2 runs begin with '20260131': 20260131-101011-bbbb, 20260131-101010-aaaa\n"
+    with pytest.raises(UsageError, match=several):
+        find_run(project, "20260131")
+    for number in range(4):
+        shutil.copytree(where, project.state_dir / "runs" / f"20260131-0{number}")
+    with pytest.raises(UsageError, match="6 runs begin with '20260131': ([^,]+, ){4}[^,]+\n"):
         find_run(project, "20260131")
     with pytest.raises(UsageError, match="there is no run 'x'"):
         find_run(project, "x")
