@@ -132,7 +132,7 @@ def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: 
         find_run(project, "20260131")
     for number in range(4):
         shutil.copytree(where, project.state_dir / "runs" / f"20260131-0{number}")
-    with pytest.raises(UsageError, match="6 runs begin with '20260131': ([^,]+, ){4}[^,]+\n"):
+    with pytest.raises(UsageError, match=r"6 runs begin with '20260131': ([^,]+, ){4}[^,]+\n"):
         find_run(project, "20260131")
     with pytest.raises(UsageError, match="there is no run 'x'"):
         find_run(project, "x")
