@@ -25,6 +25,8 @@ from regauge.reports import (
     read_rows,
     run_markdown,
 )
+from regauge.reports._console import shard_lines
+from regauge.reports._documents import MergedShards
 from regauge.reports._runs import row_lines
 from tests import processes
 
@@ -110,6 +112,26 @@ def test_a_greedy_pattern_redacts_within_one_text_alone(made: Any, tmp_path: Pat
     assert row["output"] == '{"severity": [redacted by regauge]'
     assert row["verdicts"][0]["reason"] == "[redacted by regauge]\nas [redacted by regauge]"
     assert row["verdicts"][0]["expected"] == {"severity": "none"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "lines"),
+    [
+        ([], []),
+        ([2], ["unmeasured: shard 2 of 5 missing"]),
+        ([2, 4], ["unmeasured: shards 2, 4 of 5 missing"]),
+    ],
+)
+def test_a_merged_run_names_its_missing_shards(
+    made: Any, tmp_path: Path, missing: list[int], lines: list[str]
+):
+    writer = RunWriter(tmp_path / "run", redact=same)
+    writer.add(made.result([made.trial()]))
+    record = ended(writer)
+    assert shard_lines(record) == []
+    merged = record.model_copy(update={"merged": MergedShards(count=5, missing=missing)})
+    assert [line.text for line in shard_lines(merged)] == lines
+    assert {line.tone for line in shard_lines(merged)} <= {"bad"}
 
 
 def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: Path):
