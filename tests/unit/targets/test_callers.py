@@ -509,7 +509,11 @@ def test_a_program_reads_the_inputs_and_writes_the_output(root: Path, script: st
         ),
         (["sh", "-c", "kill -9 $$"], None, "the command was ended by SIGKILL"),
         (["sh", "-c", "echo no index >&2; exit 3"], None, "failed with exit status 3: no index"),
-        (["./broken"], None, "./broken cannot be started: Exec format error"),
+        (
+            ["./broken"],
+            None,
+            "failed with exit status 127: ./broken cannot be started: Exec format error",
+        ),
         (
             ["./app.py"],
             "not-found",
