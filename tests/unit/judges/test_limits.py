@@ -12,10 +12,14 @@ from regauge.cli.judges import try_command as command
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import (
     Rule,
+    answer_is,
     bleu,
+    choice_is,
+    chrf,
     contains,
     json_matches_schema,
     judge_from_spec,
+    rouge_l,
     similarity,
 )
 
@@ -35,7 +39,10 @@ def test_a_parameter_that_is_no_json_value_is_refused():
         json_matches_schema({"const": math.nan})
 
 
-@pytest.mark.parametrize("rule", [contains(), similarity(), bleu()])
+@pytest.mark.parametrize(
+    "rule",
+    [contains(), similarity(), bleu(), chrf(), rouge_l(), choice_is(), answer_is()],
+)
 def test_a_case_without_what_a_judge_compares_with_is_named(rule: Rule, tmp_path: Path):
     with pytest.raises(JudgeError, match="nothing was given as expected"):
         rule.check_text("The pod died.", expected=None)
