@@ -297,8 +297,9 @@ def test_a_killed_command_pays_nothing_twice(
     assert provider.waiting.wait(30)
     kill(started)
     provider.faults.hangs = ""
-    # What started is found, and has ended by now.
+    # What started is found, and has ended by now; files of what never started go.
     assert batched.command("record", "--batch").returncode == (0 if moment == "started" else 3)
+    assert len([*_state(batched).glob("*.json")]) == len(provider.batches)
     assert batched.command("record", "--collect").returncode == 0
     assert len(provider.batches) == 1
     assert set(provider.paid.values()) == {1}

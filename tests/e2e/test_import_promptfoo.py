@@ -330,6 +330,19 @@ def test_tests_of_one_provider_are_an_eval_with_its_model(here: Here):
     assert [case["inputs"]["q"] for case in here.cases("shop-llama-x")] == ["b"]
 
 
+@pytest.mark.parametrize(("files", "is_read"), [(8, True), (9, False)])
+def test_test_files_name_each_other_up_to_eight_deep(here: Here, files: int, *, is_read: bool):
+    for number in range(1, files):
+        here.write(f"t{number}.yaml", f"- t{number + 1}.yaml\n")
+    here.write(f"t{files}.yaml", "- vars: {q: deep}\n")
+    tests = ["file://t1.yaml", {"vars": {"q": "near"}}]
+    here.write("promptfooconfig.yaml", config(tests=tests))
+    here.run(".")
+    assert ("files refer to each other without end" in here.read("IMPORT.md")) is not is_read
+    cases = {case["inputs"]["q"] for case in here.cases()}
+    assert cases == ({"deep", "near"} if is_read else {"near"})
+
+
 def test_outputs_that_tests_bring_are_judged_without_a_model(place: Place):
     tests = [
         {"vars": {"q": "a"}, "providerOutput": "1", "assert": [{"type": "equals", "value": "1"}]}
@@ -661,6 +674,27 @@ def test_tool_calls_are_compared_with_the_tools_of_the_model(here: Here):
         here.run(".", "--name", key)
         (check,) = here.cases(key)[0]["checks"]
         assert check["tool_calls_match"]["tools"][0]["name"] == "find"
+
+
+@pytest.mark.parametrize(
+    ("config_of_tools", "choice"),
+    [
+        ({}, None),
+        ({"tool_choice": "required"}, "required"),
+        ({"toolChoice": "auto"}, "auto"),
+        ({"tool_choice": {"type": "function", "function": {"name": "find"}}}, "find"),
+        ({"tool_choice": {"type": "function"}}, None),
+        ({"tool_choice": 3}, None),
+    ],
+)
+def test_the_choice_of_a_tool_is_kept(here: Here, config_of_tools: Any, choice: str | None):
+    tool = {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}
+    provider = {"id": "openai:gpt-5.4-mini", "config": {"tools": [tool], **config_of_tools}}
+    here.write("promptfooconfig.yaml", config(providers=[provider]))
+    here.run(".")
+    prompt = here.prompt()
+    assert [found["name"] for found in prompt["tools"]] == ["find"]
+    assert prompt.get("toolChoice") == choice
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests import processes
+from tests.conftest import PRICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,6 +152,12 @@ def test_a_dry_run_makes_no_calls_and_is_near_the_truth(mutating: Mutating):
     # A search for cases begins with the committed classes.
     searched = json.loads(mutating.regauge("--suggest", "--dry-run", "--json"))
     assert searched["mutants"] == 0
+    # One unknown price leaves the whole cost unknown; the calls are the same.
+    settings = mutating.project.root / "pyproject.toml"
+    settings.write_text(settings.read_text().replace(PRICES, ""))
+    mutating.file.unlink()
+    unpriced = json.loads(mutating.regauge("--dry-run", "--json"))
+    assert unpriced["cost_usd"] is None
 
 
 def test_the_terminal_shows_the_prompt_with_a_mark_per_line(mutating: Mutating):

@@ -172,7 +172,7 @@ class CaseTrials:
             if verdict is not None:
                 measured += 1
                 passed += verdict
-        return Count(passed=passed, trials=measured) if measured else NO_TRIALS
+        return Count(passed=passed, trials=measured)
 
     def count_baseline(self, check: str | None = None) -> Count:
         """Trials of the base before this run, for one check or all together."""

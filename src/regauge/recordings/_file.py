@@ -737,8 +737,11 @@ def _read(path: Path, in_shard: Callable[[str], bool] | None = None) -> _Content
     last = b""
     end = 0
     for number, place, raw in read_lines(path, bytes_max=size):
-        head = _HEAD.match(raw) if in_shard is not None else None
-        if head and in_shard and not in_shard(head[1].decode("utf-8", "replace")):
+        if (
+            in_shard is not None
+            and (head := _HEAD.match(raw))
+            and not in_shard(head[1].decode("utf-8", "replace"))
+        ):
             content.other_shards.add(RecordingKey(head[3].decode(), int(head[2])), place)
             continue
         try:

@@ -171,6 +171,42 @@ fixtures/labels/tone.jsonl:13: not JSON: expecting property name enclosed in dou
 """)
 
 
+OF_KINDS = {
+    "`label` is pass or fail": {"output": "x", "label": "pass"},
+    "`score` is a number from 0 to 1": {"output": "x", "score": 0.5},
+    "`label` is a, b or tie": {"a": "x", "b": "y", "label": "tie"},
+}
+
+
+@pytest.mark.parametrize("form", OF_KINDS)
+def test_one_file_has_one_kind_of_label(load, form):
+    rows = [OF_KINDS[form], *(label for other, label in OF_KINDS.items() if other != form)]
+    with pytest.raises(DatasetError) as caught:
+        load([{"id": f"l{number}", "case": "c", **label} for number, label in enumerate(rows)])
+    message = f"another kind of label than line 1: there {form}"
+    assert [(error.line, error.message) for error in caught.value.diagnostics] == [
+        (2, message),
+        (3, message),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "error"),
+    [
+        ({"output": "x"}, "a label without a value: `label` is pass or fail"),
+        ({"a": "x", "b": "y"}, "a label without a value: `label` is a, b or tie"),
+        ({"output": "x", "label": "tie"}, "the label is 'tie', not pass or fail"),
+        ({"a": "x", "b": "y", "label": "pass"}, "the label is 'pass', not a or b or tie"),
+        ({"output": "x", "score": -0.1}, "the score is '-0.1', not a number from 0 to 1"),
+        ({"output": "x", "score": "0.5"}, "the score is '0.5', not a number from 0 to 1"),
+    ],
+)
+def test_a_label_has_a_value_of_its_kind(load, label, error):
+    with pytest.raises(DatasetError) as caught:
+        load([{"id": "l1", "case": "c", **label}])
+    assert [found.message for found in caught.value.diagnostics] == [error]
+
+
 def test_a_judge_without_labels_is_told_how_to_write_some(project, write):
     write([row(1)], "incident-tone")
     with pytest.raises(DatasetError) as caught:

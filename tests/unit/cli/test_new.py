@@ -97,6 +97,23 @@ def test_the_inputs_of_a_target_are_those_it_names(root: Path, target: str, inpu
     assert inputs_of_target(target, Project.find(root)) == inputs
 
 
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["ID", "--case", "x"], "--case needs --from-run\n  fix: add --from-run, or leave it out"),
+        (["ID", "--trial", "0"], "--trial needs --from-run\n  fix: add --from-run"),
+        (["ID", "--expected-from-output"], "--expected-from-output needs --from-run\n  fix: add"),
+        (["ID", "--output", "x"], "--output needs --from-spans\n  fix: add --from-spans, or"),
+        ([], "the case has no id\n  fix: regauge new case 'two words' ID"),
+    ],
+)
+def test_an_option_of_a_case_that_does_nothing_is_refused(words: list[str], error: str, root: Path):
+    with pytest.raises(UsageError) as caught:
+        new("case", "two words", *words)
+    assert str(caught.value).startswith(error)
+    assert not list(root.glob("fixtures/**/*"))
+
+
 def test_a_dry_run_prints_files_and_writes_none(root: Path):
     before = set(root.rglob("*"))
     (root / "pyproject.toml").write_text("")

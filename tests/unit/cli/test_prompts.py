@@ -62,3 +62,18 @@ def test_a_prompt_without_versions_names_the_command_that_makes_one(root: Path):
     output = run("diff", "triage")
     assert "--- triage@HEAD\n+++ prompts/triage.prompt.yml\n" in output
     assert "+  - {role: user, content: ho}" in output
+
+
+def test_an_eval_names_its_target_unless_evals_of_the_name_test_several(root: Path):
+    (root / "app.py").write_text("def run(q): return q\ndef other(q): return q\n")
+    (root / "evals").mkdir()
+    evals = [
+        f'@golden("{name}", target="app:{target}")\ndef test_{name}_{target}(result): ...\n'
+        for name, target in [("orders", "run"), ("orders", "other"), ("stock", "other")]
+    ]
+    (root / "evals/test_app.py").write_text("from regauge import golden\n" + "".join(evals))
+    assert "app:other" in run("show", "stock")
+    assert "app:run" in run("show", "app:run")
+    several = "evals named 'orders' test several targets: app:other, app:run\n  fix: name one"
+    with pytest.raises(RegaugeError, match=several):
+        run("show", "orders")

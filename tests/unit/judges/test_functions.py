@@ -7,6 +7,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from regauge import Completion, GoldenCase, Usage, Verdict
@@ -128,6 +129,29 @@ def test_pairs_and_dictionaries_are_results(
     verdict = judged(lambda output: result if output else None)
     assert (verdict.outcome, verdict.score) == (outcome, score)
     assert reason is None or verdict.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome", "score"),
+    [
+        (np.bool_(True), "pass", 1),  # noqa: FBT003 - it takes no keyword
+        (np.bool_(False), "fail", 0),  # noqa: FBT003 - as above
+        (np.float32(0.75), "pass", 0.75),
+        (np.float64(0.25), "fail", 0.25),
+        (np.int64(1), "pass", 1),
+        (np.array(0.75), "pass", 0.75),
+        ((np.float32(0.25), "rude"), "fail", 0.25),
+    ],
+)
+def test_scalars_of_numpy_are_results(result: Any, outcome: str, score: float):
+    verdict = judged(lambda output: result if output else None)
+    assert (verdict.outcome, verdict.score) == (outcome, score)
+
+
+@pytest.mark.parametrize("result", [np.float32(2), np.array([0.5]), np.array([0.5, 1])])
+def test_numbers_outside_the_range_and_arrays_are_no_verdict(result: Any):
+    with pytest.raises(JudgeError, match="returned"):
+        judged(lambda output: result if output else None)
 
 
 @pytest.mark.parametrize(

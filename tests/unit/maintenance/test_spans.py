@@ -142,6 +142,30 @@ SPANS: list[tuple[dict[str, Any], object]] = [
     ({"attributes": {"input.value": "Hello", "output.value": {"a": 1}}}, (HELLO, "", "")),
     ({"attributes": {"input.value": {"a": 1}}}, None),
     ({"attributes": {"gen_ai.input.messages": "[no JSON"}}, None),
+    # Parts without text, such as images, calls of tools and what is no part at all.
+    *(
+        (
+            {
+                "attributes": {
+                    "gen_ai.input.messages": [
+                        {"role": "user", "content": [{"type": "text", "text": "Hello"}, part]}
+                    ]
+                }
+            },
+            (HELLO, "", ""),
+        )
+        for part in (None, 7, {}, [], "", {"type": "image", "image_url": "x"}, {"content": 7})
+    ),
+    *(
+        ({"attributes": {"gen_ai.input.messages": [*SENT, message]}}, (HELLO, "", ""))
+        for message in (
+            {"role": "assistant", "content": None, "tool_calls": []},
+            {"role": "assistant"},
+            {"role": "assistant", "parts": []},
+            {"role": "assistant", "content": 7},
+            {"role": "assistant", "parts": [{"type": "tool_call", "name": "find"}]},
+        )
+    ),
 ]
 
 

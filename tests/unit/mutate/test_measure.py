@@ -215,6 +215,36 @@ def test_a_trial_that_could_not_be_made_is_never_a_class(error: Exception):
     assert all(one.outcome.unmeasured for one in found.results)
 
 
+@pytest.mark.parametrize(
+    ("error", "reason", "unmeasured"),
+    [
+        (BudgetError("the budget of 5 calls is reached"), "out of budget", False),
+        (
+            MissingRecordingError(prompt="p", case="1", trial=0, stale=False),
+            "not recorded",
+            True,
+        ),
+        (ProviderError("it is down", kind="server"), "it is down", True),
+        (ValueError("a judge of a user"), "ValueError: a judge of a user", True),
+    ],
+)
+def test_without_trials_of_the_base_a_change_has_no_class(
+    error: Exception, reason: str, *, unmeasured: bool
+):
+    class Baseless(World):
+        async def run_trials(self, mutant, trials):
+            if mutant is None:
+                return [error] * len(trials)
+            return await super().run_trials(mutant, trials)
+
+    world = Baseless()
+    found = measured(world, world.cases(baseline=None, output_digest="", repeats=0))
+    outcomes = [one.outcome for one in found.results]
+    assert {outcome.kind for outcome in outcomes} == {"undecided"}
+    assert {outcome.reason.partition("\n")[0] for outcome in outcomes} == {reason}
+    assert {outcome.unmeasured for outcome in outcomes} == {unmeasured}
+
+
 def test_the_classes_do_not_depend_on_the_order_in_which_trials_land():
     class Slow(World):
         async def run_trials(self, mutant, trials):

@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -122,11 +122,14 @@ def row_of(mutant: Mutant, cases: Sequence[str] = ()) -> MutantRow:
     )
 
 
-def problems(golden: GoldenCase = GOLDEN) -> list[UnguardedInstruction]:
+def problems(*golden_cases: GoldenCase) -> list[UnguardedInstruction]:
     mutants = mutants_of(PROMPT, choose_operators(None))
     rows = [row_of(mutant) for mutant in mutants]
-    case = Case(key="full", text="The disk is full.", checks=("label",))
-    return find_unguarded(PROMPT, mutants, rows, [case], {"full": golden})
+    golden = {case.id: case for case in golden_cases or [GOLDEN]}
+    cases = [
+        Case(key=key, text=str(case.inputs), checks=("label",)) for key, case in golden.items()
+    ]
+    return find_unguarded(PROMPT, mutants, rows, cases, golden)
 
 
 def search(bench: Scripted, proposer: DraftProposer, which: int = 0) -> GuardSuggestion:
@@ -405,7 +408,7 @@ def test_rules_expect_the_output_of_the_prompt():
     assert {"severity": "info"} in [draft.expected for draft in met if not draft.checks]
 
 
-def model_requests(*responses: object) -> list[CompletionRequest]:
+def model_requests(*responses: object, cases: Sequence[GoldenCase] = ()) -> list[CompletionRequest]:
     """The requests to a model that answers in this way, and whose cases guard nothing."""
     requests: list[CompletionRequest] = []
 
@@ -417,7 +420,9 @@ def model_requests(*responses: object) -> list[CompletionRequest]:
     proposer = ModelCaseProposer(
         model=ModelId(provider="p", model="m"), call_model=call_model, judges=("label",)
     )
-    assert search(Scripted(lambda *_: True, []), proposer).status == "none"
+    bench = Scripted(lambda *_: True, [])
+    found = suggest(problems(*cases)[:1], [proposer], lambda _: bench, MutationProgress())
+    assert asyncio.run(found)[0].status == "none"
     return requests
 
 
@@ -437,6 +442,29 @@ def test_a_model_is_asked_once_more_with_the_results_of_its_cases():
     assert "sdb" in after
     assert '"without it"' in after
     assert '"passed": true' in after
+
+
+@pytest.mark.parametrize(
+    ("splits", "visible"),
+    [
+        (("train", "holdout"), {0}),
+        (("holdout", "train", "holdout", "train"), {1, 3}),
+        (("holdout", "holdout"), {0, 1}),
+        (("train",) * 5, {0, 1, 2}),
+        (("holdout",) * 5, {0, 1, 2}),
+    ],
+)
+def test_a_model_sees_held_out_cases_only_where_there_are_no_others(
+    splits: Sequence[Literal["train", "holdout"]], visible: set[int]
+):
+    """Three cases at most; a case that the model has seen measures nothing of what it writes."""
+    cases = [
+        replace(GOLDEN, id=f"c{n}", inputs={"text": f"Disk sd{n} is full."}, split=split)
+        for n, split in enumerate(splits)
+    ]
+    (request,) = model_requests(drafted(), cases=cases)
+    text = "\n".join(message.content for message in request.messages)
+    assert {n for n in range(len(cases)) if f"Disk sd{n} is full." in text} == visible
 
 
 def test_a_model_without_a_case_is_not_asked_again():

@@ -25,6 +25,7 @@ from regauge.reports._documents import (
     RuleDocument,
 )
 from regauge.reports._gate_console import headline
+from regauge.reports._gate_markdown import pass_rates
 from regauge.reports._markdown import shown_text
 from regauge.reports._next_step import next_step
 
@@ -109,6 +110,33 @@ def answers(passing: str, failing: str, reason: str = "severity is wrong") -> di
             side="candidate", trial=0, text=failing, judge="field_equals", reason=reason
         ),
     }
+
+
+@pytest.mark.parametrize(
+    ("sides", "rates"),
+    [
+        ([], "-"),
+        ([((4, 4), (0, 0), (0, 0))], "-"),
+        ([((3, 4), (0, 0), (1, 2))], "75 % → 50 %"),
+        ([((3, 4), (0, 4), (1, 2))], "38 % → 50 %"),
+        ([((0, 0), (0, 0), (1, 2))], "50 %"),
+        ([((4, 4), (0, 0), (2, 2)), ((0, 0), (0, 2), (0, 4))], "50 % → 50 %"),
+        ([((4, 4), (0, 0), (2, 2)), ((0, 0), (0, 0), (0, 4))], "50 %"),
+        ([((4, 4), (0, 0), (0, 0)), ((0, 4), (0, 0), (1, 4))], "0 % → 25 %"),
+    ],
+)
+def test_the_pass_rates_are_means_over_the_cases_that_both_sides_have(
+    sides: list[tuple[tuple[int, int], ...]], rates: str
+):
+    """Baseline and today are summed for the base; cases without trials of one side mix nothing."""
+    cases = [
+        a_case(
+            f"c{number}", before=count(*before), today=count(*today), candidate=count(*candidate)
+        )
+        for number, (before, today, candidate) in enumerate(sides)
+    ]
+    other = a_case(prompt="other", before=count(0, 9), candidate=count(0, 9))
+    assert pass_rates(a_decision(*cases, other), a_prompt()) == rates
 
 
 def test_a_rejection_reads_in_ten_seconds():

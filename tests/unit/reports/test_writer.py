@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -24,6 +25,8 @@ from regauge.reports import (
     read_rows,
     run_markdown,
 )
+from regauge.reports._console import shard_lines
+from regauge.reports._documents import MergedShards
 from regauge.reports._runs import row_lines
 from tests import processes
 
@@ -111,6 +114,26 @@ def test_a_greedy_pattern_redacts_within_one_text_alone(made: Any, tmp_path: Pat
     assert row["verdicts"][0]["expected"] == {"severity": "none"}
 
 
+@pytest.mark.parametrize(
+    ("missing", "lines"),
+    [
+        ([], []),
+        ([2], ["unmeasured: shard 2 of 5 missing"]),
+        ([2, 4], ["unmeasured: shards 2, 4 of 5 missing"]),
+    ],
+)
+def test_a_merged_run_names_its_missing_shards(
+    made: Any, tmp_path: Path, missing: list[int], lines: list[str]
+):
+    writer = RunWriter(tmp_path / "run", redact=same)
+    writer.add(made.result([made.trial()]))
+    record = ended(writer)
+    assert shard_lines(record) == []
+    merged = record.model_copy(update={"merged": MergedShards(count=5, missing=missing)})
+    assert [line.text for line in shard_lines(merged)] == lines
+    assert {line.tone for line in shard_lines(merged)} <= {"bad"}
+
+
 def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: Path):
     project = Project(root=tmp_path)
     with pytest.raises(UsageError, match="there are no runs"):
@@ -126,7 +149,12 @@ def test_runs_are_found_by_id_by_beginning_or_by_directory(made: Any, tmp_path: 
     assert find_run(project, "20260131-101010").name == names[0]
     where = project.state_dir / "runs" / names[1]
     assert find_run(project, str(where)) == where
-    with pytest.raises(UsageError, match="2 runs begin with '20260131'"):
+    several = "2 runs begin with '20260131': 20260131-101011-bbbb, 20260131-101010-aaaa\n"
+    with pytest.raises(UsageError, match=several):
+        find_run(project, "20260131")
+    for number in range(4):
+        shutil.copytree(where, project.state_dir / "runs" / f"20260131-0{number}")
+    with pytest.raises(UsageError, match=r"6 runs begin with '20260131': ([^,]+, ){4}[^,]+\n"):
         find_run(project, "20260131")
     with pytest.raises(UsageError, match="there is no run 'x'"):
         find_run(project, "x")

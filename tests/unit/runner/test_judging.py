@@ -13,7 +13,7 @@ from regauge.errors import JudgeError
 from regauge.judges import JudgeStatus, Verdict, abstained, failed, passed
 from regauge.providers import Completion
 from regauge.runner import JudgedVerdict, PlannedCase, PlannedTrial, SourcedCompletion
-from regauge.runner._judging import judge_trial
+from regauge.runner._judging import judge_trial, passes_through
 
 VERDICTS: dict[str, Verdict] = {
     "pass": passed("good"),
@@ -70,3 +70,31 @@ def test_a_trial_is_decided_by_judges_that_block_and_have_an_opinion(
     assert measured == [name for name in statuses if name.split("-")[1] in VERDICTS]
     assert (trial.error is None) == (not error)
     assert error in str(trial.error)
+
+
+def test_a_cancelled_run_ends_and_errors_of_judges_do_not_end_it():
+    """A judge may raise anything, even what asyncio raises when a task is cancelled."""
+    seen: list[bool] = []
+
+    async def judge() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError as error:
+            seen.append(passes_through(error))
+            raise
+
+    async def cancel() -> None:
+        seen.append(passes_through(asyncio.CancelledError()))  # no one cancels this task
+        task = asyncio.create_task(judge())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert seen == [False, True]
+    assert not passes_through(asyncio.CancelledError())  # without an event loop
+    for error in (SystemExit(1), pytest.skip.Exception("x"), ValueError("x"), MemoryError()):
+        assert not passes_through(error)
+    assert passes_through(KeyboardInterrupt())
+    assert passes_through(GeneratorExit())

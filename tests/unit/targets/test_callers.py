@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -262,6 +263,34 @@ def test_a_process_that_ends_or_writes_during_the_import_is_explained(root: Path
     assert "the process wrote what cannot be read" in str(error)
 
 
+def test_an_import_that_takes_too_long_ends_its_process_and_is_awaited_once(root: Path):
+    (root / "slow.py").write_text(
+        "import os, time\nopen('pid', 'a').write(f'{os.getpid()}\\n')\ntime.sleep(600)\n"
+    )
+
+    async def call() -> list[str]:
+        caller = PythonCaller(
+            name="slow:run", root=root, environ=os.environ, home=root, width=2, import_s=2.0
+        )
+        errors: list[str] = []
+        for _ in range(2):
+            with pytest.raises(ProviderError) as caught:
+                await caller.call(case_with(), timeout_s=20)
+            errors.append(str(caught.value))
+        (process,) = map(int, (root / "pid").read_text().split())
+        async with asyncio.timeout(10):
+            with suppress(ProcessLookupError):
+                while True:
+                    os.kill(process, 0)
+                    await asyncio.sleep(0.02)
+        await caller.aclose()
+        return errors
+
+    first, second = asyncio.run(call())
+    assert first.startswith("slow:run was not imported within 2 s\n  fix: ")
+    assert second == first
+
+
 CLOSED = """\
 import os, shutil, sqlite3, subprocess
 from pathlib import Path
@@ -509,7 +538,11 @@ def test_a_program_reads_the_inputs_and_writes_the_output(root: Path, script: st
         ),
         (["sh", "-c", "kill -9 $$"], None, "the command was ended by SIGKILL"),
         (["sh", "-c", "echo no index >&2; exit 3"], None, "failed with exit status 3: no index"),
-        (["./broken"], None, "./broken cannot be started: Exec format error"),
+        (
+            ["./broken"],
+            None,
+            "failed with exit status 127: ./broken cannot be started: Exec format error",
+        ),
         (
             ["./app.py"],
             "not-found",
