@@ -32,6 +32,7 @@ _Status: TypeAlias = tuple[str, str, tuple[str, dict[str, bool]]]
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
 _WORKER_OUTPUT = "regauge"
+_WORKER_REFUSAL = "regauge_refusal"
 # Options that need another one, with it; settings of pytest may hold them for other runs.
 _COMPANIONS = {
     "shard_by": "--shard K/N",
@@ -234,8 +235,11 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Keep the report of an xdist worker at its end."""
-    output = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
+    """Keep the report of an xdist worker at its end; raise its error of usage here."""
+    outputs = getattr(node, "workeroutput", {})
+    if _WORKER_REFUSAL in outputs:
+        raise pytest.UsageError(outputs[_WORKER_REFUSAL])
+    output = outputs.get(_WORKER_OUTPUT)
     if output is not None:
         node.config.stash.setdefault(_workers_key, []).append(output)
 
@@ -363,9 +367,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan the run after deselection."""
     if session.config.option.collectonly:
         return
-    run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
-    if run is not None:
-        run.plan(session)
+    try:
+        run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
+        if run is not None:
+            run.plan(session)
+    except pytest.UsageError as error:
+        # pytest prints it in the process that the user started, and xdist would report a crash.
+        vars(session.config).get("workeroutput", {})[_WORKER_REFUSAL] = str(error)
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
