@@ -207,6 +207,7 @@ def test_what_is_left_to_do_is_apart_from_what_was_done(place: Place):
         '  fix: add "-p", "no:deepeval" to addopts of pytest\n' in out
     )
     document = json.loads(place.regauge("init", "--json"))
+    assert (document["root"], document["dry_run"]) == (str(place.root), False)
     assert [text.partition("\n")[0] for text in document["advice"]] == [
         "deepeval's plugin loads in every run of pytest, which takes seconds"
     ]
@@ -231,6 +232,9 @@ def test_a_directory_may_be_named_like_a_variable(tmp_path: Path):
 
 def test_a_dry_run_says_what_would_be_written_and_writes_nothing(place: Place):
     shown = json.loads(place.regauge("init", "--dry-run", "--json", INSTALL))
+    assert (shown["root"], shown["dry_run"]) == (str(place.root), True)
+    assert shown.keys() == {"root", "dry_run", "files", "advice", "models"}
+    assert {row.keys() == {"path", "action", "reason"} for row in shown["files"]} == {True}
     assert {row["path"]: row["action"] for row in shown["files"]} == dict.fromkeys(
         (name for name in WRITTEN if name != "prompts/prompts.lock"), "write"
     )

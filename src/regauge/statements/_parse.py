@@ -568,7 +568,7 @@ class _Parser:
             if other and other <= level:
                 break
             last += 1
-        while last > body and not self._visible[last - 1]:
+        while not self._visible[last - 1]:
             last -= 1
         blocks = self._blocks(body, last)
         stop = max(self._end(last - 1), heading.end)

@@ -208,3 +208,44 @@ def test_a_sentence_is_added_to_real_prompt_files_and_taken_back(path: Path) -> 
     assert [m.content for m in parse_prompt(edited, path=path).messages] == more
     back = set_contents(edited, now, path=path)
     assert parse_prompt(back, path=path).digest == before.digest
+
+
+@pytest.mark.parametrize(
+    ("message", "line", "lines"),
+    [
+        (
+            "  - {role: user, content: hi}\n",
+            '  - {role: user, content: "Grüße: {{x}}"}\n',
+            '  - {role: user, content: "Zwei\\nZeilen ü"}\n',
+        ),
+        (
+            "  - {role: user, content: 'hi'}\n",
+            "  - {role: user, content: 'Grüße: {{x}}'}\n",
+            '  - {role: user, content: "Zwei\\nZeilen ü"}\n',
+        ),
+        (
+            '  - {role: user, content: "hi"}\n',
+            '  - {role: user, content: "Grüße: {{x}}"}\n',
+            '  - {role: user, content: "Zwei\\nZeilen ü"}\n',
+        ),
+        (
+            "  - role: user\n    content: hi\n",
+            "  - role: user\n    content: |-\n      Grüße: {{x}}\n",
+            "  - role: user\n    content: |-\n      Zwei\n      Zeilen ü\n",
+        ),
+        (
+            "  - role: user\n    content: |-\n      hi\n",
+            "  - role: user\n    content: |-\n      Grüße: {{x}}\n",
+            "  - role: user\n    content: |-\n      Zwei\n      Zeilen ü\n",
+        ),
+        (
+            "  - role: user\n    content: >-\n      hi\n      you\n",
+            "  - role: user\n    content: >-\n      Grüße: {{x}}\n",
+            "  - role: user\n    content: >-\n      Zwei\n\n      Zeilen\n      ü\n",
+        ),
+    ],
+)
+def test_a_new_content_keeps_its_style_and_its_letters(message: str, line: str, lines: str):
+    head = "version: 1.0.0\nmessages:\n"
+    for content, expected in [("Grüße: {{x}}", line), ("Zwei\nZeilen ü", lines)]:
+        assert set_contents(head + message, [content], path=PATH) == head + expected
