@@ -182,6 +182,12 @@ class Completion:
     attempts: int = 1
     logprobs: tuple[TokenLogprob, ...] = ()
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether it has neither text nor tool calls, or ends at its token limit."""
+        is_empty = not ((self.text or "").strip() or self.tool_calls)
+        return is_empty or self.finish_reason == "length"
+
     def to_json(self) -> dict[str, JSON]:
         """Return a plain document for recordings, without empty values."""
         document: dict[str, JSON] = {

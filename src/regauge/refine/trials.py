@@ -26,7 +26,6 @@ from regauge.gate import (
     GateCase,
     GatePolicy,
     TrialFacts,
-    is_empty_or_cut_off,
     tier_held,
 )
 from regauge.refine.analysis import CheckOutcome, Outcome
@@ -94,7 +93,7 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
         case=case,
         trial=number,
         output=completion.text or "",
-        is_cut_off=is_empty_or_cut_off(completion),
+        is_cut_off=completion.is_cut_off,
         checks=tuple(
             CheckOutcome(
                 check=verdict.judge,
