@@ -32,6 +32,7 @@ _Status: TypeAlias = tuple[str, str, tuple[str, dict[str, bool]]]
 _EVAL = "__regauge_eval__"
 _WORKER_INPUT = "regauge_run_id"
 _WORKER_OUTPUT = "regauge"
+_WORKER_REFUSAL = "regauge_refusal"
 # Options that need another one, with it; settings of pytest may hold them for other runs.
 _COMPANIONS = {
     "shard_by": "--shard K/N",
@@ -51,6 +52,8 @@ _run_id_key: pytest.StashKey[str] = pytest.StashKey()
 _output_key: pytest.StashKey[GuardedOutput] = pytest.StashKey()
 _workers_key: pytest.StashKey[list[str]] = pytest.StashKey()
 _items_key: pytest.StashKey[int] = pytest.StashKey()
+# The path of each file that pytest cannot collect, with its error, by node id.
+_uncollected_key: pytest.StashKey[dict[str, tuple[Path, str]]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -234,8 +237,11 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Keep the report of an xdist worker at its end."""
-    output = getattr(node, "workeroutput", {}).get(_WORKER_OUTPUT)
+    """Keep the report of an xdist worker at its end; raise its error of usage here."""
+    outputs = getattr(node, "workeroutput", {})
+    if _WORKER_REFUSAL in outputs:
+        raise pytest.UsageError(outputs[_WORKER_REFUSAL])
+    output = outputs.get(_WORKER_OUTPUT)
     if output is not None:
         node.config.stash.setdefault(_workers_key, []).append(output)
 
@@ -278,7 +284,17 @@ def pytest_make_collect_report(
         report.longrepr = f"{report.nodeid}:{lines[-1]}: {words}" if lines else words
     elif hasattr(error.__cause__, "regauge_words"):
         report.longrepr = words
+    if report.failed:
+        text = report.longrepr if isinstance(report.longrepr, str) else _typed_message(source)
+        errors = collector.config.stash.setdefault(_uncollected_key, {})
+        errors[report.nodeid] = (collector.path, text.partition("\n")[0])
     return report
+
+
+def _typed_message(error: BaseException) -> str:
+    """The type and message of an error of collection, or of its cause."""
+    error = error.__cause__ or error
+    return f"{type(error).__name__}: {error}"
 
 
 def _misspelt_name(cause: BaseException | None) -> Exception | None:
@@ -363,9 +379,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan the run after deselection."""
     if session.config.option.collectonly:
         return
-    run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
-    if run is not None:
-        run.plan(session)
+    uncollected = session.config.stash.get(_uncollected_key, {})
+    try:
+        run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
+        if run is not None:
+            run.plan(session, uncollected)
+    except pytest.UsageError as error:
+        # pytest prints it in the process that the user started, and xdist would report a crash.
+        vars(session.config).get("workeroutput", {})[_WORKER_REFUSAL] = str(error)
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
@@ -373,7 +395,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     """Run trials ahead of the cases, which are judged one after the other."""
     config = session.config
     run = config.stash.get(_run_key, None)
-    stopped = session.testsfailed and not config.option.continue_on_collection_errors
+    # Workers of xdist run their items after errors of collection, too.
+    continues = config.option.continue_on_collection_errors or hasattr(config, "workerinput")
+    stopped = session.testsfailed and not continues
     if config.option.collectonly or stopped:
         return (yield)
     if run is not None:

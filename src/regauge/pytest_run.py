@@ -248,12 +248,23 @@ class PytestRun:
         several = len(suites) > 1
         return [(name_of(case, several=several), case) for case in planned_cases]
 
-    def plan(self, session: pytest.Session) -> None:
-        """Plan the evals among the selected items, and call the hook of other plugins."""
+    def plan(self, session: pytest.Session, uncollected: Mapping[str, tuple[Path, str]]) -> None:
+        """Plan the evals among the selected items, and call the hook of other plugins.
+
+        Args:
+            session: The session of pytest.
+            uncollected: The path of each file that pytest cannot collect, with its error, by node
+                id.
+        """
         evals = [(item, cases) for item in session.items if (cases := cases_of(item))]
         selected = [case for _, cases in evals for case in cases]
         self.finished_items = FinishedItems(
-            has_result=dict.fromkeys(item.nodeid for item, _ in evals)
+            has_result=dict.fromkeys(item.nodeid for item, _ in evals),
+            failed_tests={
+                node: message
+                for node, (path, message) in uncollected.items()
+                if self._is_in_evals(path)
+            },
         )
         if self._config.getoption("--model") and selected:
             _refuse_targets_alone(selected)
@@ -387,9 +398,12 @@ class PytestRun:
             )
             self.finished_items.fail(item, "" if is_explained else message, error)
             return
-        directories = eval_directories(self._project, self._collected_evals.places)
-        if any(map(item.path.resolve().is_relative_to, directories)):
+        if self._is_in_evals(item.path):
             self.finished_items.failed_tests.setdefault(item.nodeid, message)
+
+    def _is_in_evals(self, path: Path) -> bool:
+        directories = eval_directories(self._project, self._collected_evals.places)
+        return any(map(path.resolve().is_relative_to, directories))
 
     def _replace_traceback(
         self,

@@ -449,6 +449,37 @@ def test_a_set_up_that_succeeds_at_last_is_measured_once(
     assert [row["outcome"] for row in project.rows()] == ["passed"] * 5
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--continue-on-collection-errors"],
+        ["--continue-on-collection-errors", "--maxfail=9"],
+        ["-n2"],
+    ],
+    ids=["alone", "with maxfail", "two workers"],
+)
+def test_files_of_evals_that_cannot_be_collected_are_in_the_record(
+    project: EvalProject, options: Sequence[str]
+):
+    """Workers of xdist run their items after errors of collection, without an option."""
+    project.eval("import no_such_module\n", name="test_a")
+    project.eval("def test_b(\n", name="test_b")
+    project.judged_by("", name="test_c")
+    project.write("tests/test_d.py", "import no_such_module\n")
+    result = project.pytest("evals", "tests", *options)
+    result.assert_outcomes(passed=5, errors=4)
+    assert project.records()[-1]["failed_tests"] == {
+        "evals/test_a.py": "ModuleNotFoundError: No module named 'no_such_module'",
+        "evals/test_b.py": "SyntaxError: '(' was never closed (test_b.py, line 1)",
+        "evals/test_c.py": (
+            "evals/test_c.py:5: the eval has no judges, so nothing would be measured"
+        ),
+    }
+    assert "5 cases, none failed; 3 tests failed apart from judges" in (
+        project.command("report", "latest").stdout
+    )
+
+
 def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalProject):
     plain = "def test_plain():\n    assert 1 == 2, 'my own'\n"
     for path in ("evals/test_plain.py", "evals/deep/test_plain.py", "tests/test_plain.py"):

@@ -495,3 +495,35 @@ def test_an_edit_of_a_folded_prompt_changes_the_lines_it_is_about(
     changed = [after.strip() for before, after in zip(lines, now, strict=True) if before != after]
     assert len(changed) <= 2
     assert "keys summary and cause" in " ".join(" ".join(changed).split())
+
+
+@pytest.mark.parametrize(
+    ("output", "places"),
+    [(" \n", PLACES), ("The disk was", PLACES), ("", PLACES[:3])],
+    ids=["blank", "cut off", "empty in few cases"],
+)
+def test_an_edit_that_ends_most_outputs_is_refused_though_checks_that_forbid_pass(
+    project: Path, model: Model, output: str, places: list[str]
+) -> None:
+    """All outputs pass with the edit; those of few cases may be empty on purpose."""
+    path = project / "prompts/report.prompt.yml"
+    path.write_text(PROMPT.replace("sim:clerk-1", "local:m"))
+    judged = EVAL.replace("has_keys, json_parses", "contains")
+    forbids = judged.replace('json_parses(), has_keys("summary", "cause")', '~contains("sorry")')
+    (project / "evals/test_report.py").write_text(forbids)
+
+    def behave(body: dict[str, Any]) -> Reply:
+        report = body["messages"][-1]["content"]
+        if not report.startswith("<report>"):
+            return good(body)
+        if ADDED not in asked(body):
+            return says("I am sorry to report that the disk was full.")
+        if any(f"The {place} team" in report for place in places):
+            return says(output, finish="length" if output.strip() else "stop")
+        return says("The disk was full.")
+
+    model.behave = behave
+    text = refine(project)
+    refused = "outputs of 12 of 12 cases are empty or cut off, and none before" in text
+    assert refused == (places == PLACES)
+    assert (result(project)["revision"] is None) == refused

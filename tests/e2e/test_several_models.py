@@ -156,6 +156,10 @@ ERROR: --model changes prompts, and every selected eval tests a target, such as 
   fix: leave out --model, or select evals of prompts
 """)
     assert refused.ret == 4
+    in_workers = live.run(*MODELS, "-n2")
+    assert in_workers.stderr.str() == refused.stderr.str()
+    assert "INTERNALERROR" not in in_workers.stdout.str()
+    assert in_workers.ret == 4
     assert endpoint.total == 0
 
 

@@ -385,6 +385,19 @@ def test_an_eval_that_is_not_collected_any_more_is_unmeasured(
     assert result.parseoutcomes().get("passed")
 
 
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+def test_settings_that_end_a_run_without_evals_are_one_error(
+    quick: EvalProject, workers: Sequence[str]
+):
+    (quick.root / "evals/test_triage.py").unlink()
+    quick.write(*GONE["file renamed"])
+    quick.settings("trials = 0")
+    result = quick.run(*workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert result.stderr.str().count("pyproject.toml:6: tool.regauge.trials: must be") == 1
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
 def test_evals_of_a_version_measure_no_newer_one(quick: EvalProject):
     quick.command("bump", "triage")
     for words in (

@@ -465,9 +465,10 @@ def bump_command(
         raise UsageError("--message is empty", fix="write what changed, or leave it out")
     path = find_prompt(prompt)
     lock = lock_of(path)
-    with suppress(GitError):  # a release needs no git
-        if diagnostics := lock.check_since("HEAD"):
-            raise LockError(diagnostics)
+    if not lock.entries:
+        with suppress(GitError):  # a release needs no git
+            if diagnostics := lock.check_since("HEAD"):
+                raise LockError(diagnostics)
     result = bump(
         read_prompt_text(path),
         part,

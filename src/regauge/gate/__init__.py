@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from regauge.gate._decide import (
         decide as decide,
         draw_part as draw_part,
+        is_empty_or_cut_off as is_empty_or_cut_off,
     )
     from regauge.gate._decision_log import (
         GatedChange as GatedChange,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regauge.gate._result import CaseComparison
     from regauge.gate._run import GateProgress
     from regauge.gate._types import GateOutcome, GatePolicy, Side
+    from regauge.providers import Completion
     from regauge.runner import EvalSession, Trial
 
 
@@ -245,6 +246,12 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
             yield f"{len(names)} {fail} on the base since the edit", note
 
 
+def is_empty_or_cut_off(completion: Completion) -> bool:
+    """Return whether a completion has neither text nor tool calls, or ends at its token limit."""
+    is_blank = not ((completion.text or "").strip() or completion.tool_calls)
+    return is_blank or completion.finish_reason == "length"
+
+
 def _cut_output_notes(
     trials: Mapping[tuple[str, str, Side], Sequence[Trial]],
 ) -> Iterator[tuple[str, str]]:
@@ -254,10 +261,8 @@ def _cut_output_notes(
     for (name, _, side), case_trials in trials.items():
         for trial in case_trials:
             if trial.outcome == "passed" and trial.sourced_completion is not None:
-                completion = trial.sourced_completion.completion
-                is_blank = not ((completion.text or "").strip() or completion.tool_calls)
                 totals[name, side] += 1
-                cut[name, side] += is_blank or completion.finish_reason == "length"
+                cut[name, side] += is_empty_or_cut_off(trial.sourced_completion.completion)
     for name, side in [*cut]:
         if side == "candidate" and cut[name, side] and not cut[name, "base"]:
             text = f"{cut[name, side]} of {totals[name, side]} passed outputs of {name}"

@@ -40,6 +40,7 @@ class Outcome:
     Attributes:
         text: The digest of the prompt's text.
         trial: Its number; each number of a text and case is counted once.
+        is_cut_off: Whether the output is empty or cut off.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Outcome:
     trial: int
     checks: tuple[CheckOutcome, ...]
     output: str = ""
+    is_cut_off: bool = False
 
 
 _Key = tuple[str, str]

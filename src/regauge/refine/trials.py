@@ -26,6 +26,7 @@ from regauge.gate import (
     GateCase,
     GatePolicy,
     TrialFacts,
+    is_empty_or_cut_off,
     tier_held,
 )
 from regauge.refine.analysis import CheckOutcome, Outcome
@@ -87,11 +88,13 @@ async def outcomes_of(
 def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
     """A measured trial as an outcome of the loop."""
     assert trial.sourced_completion is not None
+    completion = trial.sourced_completion.completion
     return Outcome(
         text=text,
         case=case,
         trial=number,
-        output=trial.sourced_completion.completion.text or "",
+        output=completion.text or "",
+        is_cut_off=is_empty_or_cut_off(completion),
         checks=tuple(
             CheckOutcome(
                 check=verdict.judge,

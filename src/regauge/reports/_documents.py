@@ -716,7 +716,8 @@ class RunRecord(_Document):
         decision: [The gate's decision](gate.md#the-decision-as-json), or null.
         suggestions: Proposals of `--suggest`.
         failed_tests: The messages of tests that failed apart from their judges, by node id: own
-            assertions, fixtures and marks, and plain tests in directories of evals.
+            assertions, fixtures and marks, and plain tests in directories of evals. Files there
+            that pytest cannot collect are among them.
         shard: The part of a [sharded run](../how-to/scale.md#shards), with digests of what it ran;
             else null.
         merged: For merged shards: their `count`, those `missing`, and the `base` of a gate.

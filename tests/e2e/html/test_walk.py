@@ -106,7 +106,6 @@ def test_from_an_empty_directory_to_one_comment(
     shop.git("update-ref", "refs/remotes/origin/main", "main")
     gated = shop.steps("evals").run(
         "Compare with the base branch",
-        OPENAI_API_KEY="",
         BASE="main",
         RECORD="missing",
         BUDGET_USD="5",

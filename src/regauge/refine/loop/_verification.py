@@ -199,10 +199,12 @@ def _roll_back_rejected(state: LoopState, rejected: RejectedEdits, number: int) 
 
 
 def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDecision:
-    """The gate's decision; a rejection if an LLM judge's check got worse over all cases.
+    """The gate's decision; a rejection if the outputs or an LLM judge's check got worse.
 
     The test of an edit calls only the LLM judge of its own check, so the others are compared here.
     """
+    if observation.decision == "accept" and (reason := _lost_outputs(state)):
+        return replace(observation, decision="reject", reasons=(reason,))
     cases, test = state.config.cases, state.test
     tally = Tally({**state.tally.counted_outcomes, **state.fresh.counted_outcomes})
     for check in state.config.judging if observation.decision == "accept" else ():
@@ -210,6 +212,29 @@ def _unless_worse(state: LoopState, observation: RevisionDecision) -> RevisionDe
         if p <= test.harm_p / test.looks_max:
             return replace(observation, decision="reject", reasons=(f"{check} got worse",))
     return observation
+
+
+def _lost_outputs(state: LoopState) -> str:
+    """The reason to reject a revision whose outputs are mostly empty or cut off, else empty.
+
+    Checks that forbid something pass on them. Outputs of some cases may be empty on purpose.
+    """
+    tallies, cases = (state.tally, state.fresh), state.config.cases
+    if any(
+        outcome.is_cut_off
+        for tally in tallies
+        for case in cases
+        for outcome in tally.outcomes(state.config.base.digest, case)
+    ):
+        return ""
+    fresh_outcomes = [state.fresh.outcomes(state.text.digest, case) for case in cases]
+    cut_count = sum(
+        bool(outcomes) and all(outcome.is_cut_off for outcome in outcomes)
+        for outcomes in fresh_outcomes
+    )
+    if cut_count * 2 <= len(cases):
+        return ""
+    return f"outputs of {cut_count} of {len(cases)} cases are empty or cut off, and none before"
 
 
 def after_settle(state: LoopState) -> LoopState:
