@@ -147,8 +147,9 @@ def test_an_eval_that_is_kept_from_its_verdict_is_unmeasured(
     quick: EvalProject, workers: Sequence[str]
 ):
     names = all_of(quick, UNMEASURED)
-    result = quick.run("--record=none", "-v", *workers)
+    result = quick.run("--record=none", "-v", "--junitxml=junit.xml", *workers)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "<skipped" not in (quick.root / "junit.xml").read_text(encoding="utf-8")
     text = result.stdout.str()
     own = next(name for name, way in names.items() if way == "fixture result of its own")
     for name, way in names.items():

@@ -118,6 +118,8 @@ def test_a_refused_request_is_repeated_where_it_may_succeed_later(
     [
         ("302/away", {200}, "redirects are not followed, this one goes to /200", "redirect", False),
         ("302", {200}, "redirects are not followed, this one goes to elsewhere", "redirect", False),
+        ("300/away", {200}, "redirects are not followed", "redirect", False),
+        ("399/away", {200}, "redirects are not followed", "redirect", False),
         ("200/early", {200}, "the response ended early", "connection", True),
         ("200", {201}, "status 200, which `status` does not name", "server", False),
     ],

@@ -255,6 +255,22 @@ def test_the_classes_do_not_depend_on_the_order_in_which_trials_land():
     assert [a.outcome for a in one.results] == [b.outcome for b in other.results]
 
 
+def test_an_estimate_is_near_the_truth_where_the_base_varies():
+    """Cases without repeated outputs take more calls, in proportion to their share."""
+    calls: dict[int, tuple[int, int]] = {}
+    for every in (2, 4):
+        world = World(cases=100)
+        cases = [
+            replace(case, repeats=0, output_digest="") if number % every == 0 else case
+            for number, case in enumerate(world.cases())
+        ]
+        mutants = mutants_of(prompt(), choose_operators(None))
+        estimated = estimate_calls(prompt(), mutants, cases, {})
+        calls[every] = (estimated, measured(world, cases).calls)
+    assert all(made / 2.5 <= estimated <= 2.5 * made for estimated, made in calls.values()), calls
+    assert calls[2][0] > calls[4][0]
+
+
 def test_an_estimate_is_near_what_a_measurement_takes():
     world = World(cases=100)
     found = measured(world)

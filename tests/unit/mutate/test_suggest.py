@@ -440,6 +440,8 @@ def test_a_model_is_asked_once_more_with_the_results_of_its_cases():
     assert "sda" not in before
     assert "sda" in after
     assert "sdb" in after
+    assert '"with the instruction"' in after
+    assert '"failed checks": []' in after
     assert '"without it"' in after
     assert '"passed": true' in after
 
