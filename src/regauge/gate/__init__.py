@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from regauge.gate._decide import (
         decide as decide,
         draw_part as draw_part,
-        is_empty_or_cut_off as is_empty_or_cut_off,
     )
     from regauge.gate._decision_log import (
         GatedChange as GatedChange,
@@ -138,6 +137,7 @@ if TYPE_CHECKING:
         PolicyOptions as PolicyOptions,
         Side as Side,
         TrialFacts as TrialFacts,
+        is_empty_or_cut_off as is_empty_or_cut_off,
         policy_of as policy_of,
         tier_held as tier_held,
     )

@@ -10,7 +10,7 @@ from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
 from regauge.gate._result import GateResult, anchor_report, collect_compared_cases
 from regauge.gate._run import GateRun, is_base_unavailable
-from regauge.gate._types import with_more_trials
+from regauge.gate._types import is_empty_or_cut_off, with_more_trials
 from regauge.recordings import replacements_in
 from regauge.runner import PlannedTrial, calls_of
 from regauge.wording import cause_line, plural
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from regauge.gate._result import CaseComparison
     from regauge.gate._run import GateProgress
     from regauge.gate._types import GateOutcome, GatePolicy, Side
-    from regauge.providers import Completion
     from regauge.runner import EvalSession, Trial
 
 
@@ -244,12 +243,6 @@ def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator
                 f" whether the prompt broke them: {', '.join(names)}"
             )
             yield f"{len(names)} {fail} on the base since the edit", note
-
-
-def is_empty_or_cut_off(completion: Completion) -> bool:
-    """Return whether a completion has neither text nor tool calls, or ends at its token limit."""
-    is_blank = not ((completion.text or "").strip() or completion.tool_calls)
-    return is_blank or completion.finish_reason == "length"
 
 
 def _cut_output_notes(
