@@ -527,3 +527,53 @@ def test_an_edit_that_ends_most_outputs_is_refused_though_checks_that_forbid_pas
     refused = "outputs of 12 of 12 cases are empty or cut off, and none before" in text
     assert refused == (places == PLACES)
     assert (result(project)["revision"] is None) == refused
+
+
+@pytest.mark.parametrize("given", ["rules", "rules,model"])
+def test_the_next_command_has_each_option_once(project: Path, model: Model, given: str) -> None:
+    judged = EVAL.replace("json_parses(), ", "").replace('has_keys("summary", "cause")', "never")
+    never = "def never(output, case):\n    return False\n\n@golden"
+    (project / "evals/test_report.py").write_text(judged.replace("@golden", never, 1))
+    model.behave = lambda _: says("I have no idea.")
+    refine(project, "--max-cycles=1", proposers=given, code=3 if "model" in given else 0)
+    assert (
+        result(project)["next"]
+        == {
+            "rules": "regauge refine report --refiner-model local:m --max-cycles=1"
+            " --proposers rules,model",
+            "rules,model": "regauge refine report --proposers rules,model --max-cycles=1"
+            " --refiner-model PROVIDER:MODEL",
+        }[given]
+    )
+
+
+def test_a_content_with_a_comment_in_its_line_is_edited(project: Path, model: Model) -> None:
+    path = project / "prompts/report.prompt.yml"
+    block = PROMPT[PROMPT.index("content: |") : PROMPT.index("  - role: user")]
+    path.write_text(PROMPT.replace(block, "content: Summarise the incident.  # for engineers\n"))
+    line = "Summarise the incident."
+    op = {"op": "insert_after", "line": line, "find": "", "text": "Answer in JSON: summary, cause."}
+    edit = {"rationale": "a key is missing", "ops": [op]}
+    model.behave = lambda body: says(
+        json.dumps(edit if "Why it fails" in asked(body) else CRITIQUE)
+    )
+    refine(project, "--apply")
+    written = path.read_text()
+    assert written[written.index("messages:") : written.index("  - role: user")] == (
+        "messages:\n  - role: system\n    content: |-  # for engineers\n"
+        "      Summarise the incident.\n      Answer in JSON: summary, cause.\n"
+    )
+
+
+def test_a_prompt_that_no_edit_can_be_written_into_is_refused_before_any_call(
+    project: Path, model: Model
+) -> None:
+    path = project / "prompts/report.prompt.yml"
+    start = PROMPT.index("messages:")
+    shared = 'x-text: &text "Summarise {{report}}"\nmessages:\n  - role: user\n    content: *text\n'
+    path.write_text(PROMPT[:start] + shared)
+    text = refine(project, code=2)
+    assert "report.prompt.yml:9: the messages cannot be edited here: a message's content is" in text
+    assert "fix: write each content as a literal block" in text
+    assert not [*(project / ".regauge/refine").glob("*/trail.jsonl")]
+    assert model.bodies == []

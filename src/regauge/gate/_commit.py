@@ -260,8 +260,10 @@ class BaseCommit:
         """The base version of a prompt, under its older name if it was renamed; None if new.
 
         Raises:
+            GitError: Its file is a link out of the repository.
             PromptError: Its text in the base version cannot be read.
         """
+        self.repository.check_inside(head.path)
         name = self._prompt_path(head)
         data = self.repository.read(self.commit, name) if name else None
         if data is None:
@@ -309,9 +311,11 @@ class BaseCommit:
         """`prompts.lock` of the base version; one without entries if there was none.
 
         Raises:
+            GitError: It is a link out of the repository.
             LockError: It cannot be read.
         """
         path = self.project.prompts_dir / LOCK_NAME
+        self.repository.check_inside(path)
         data = self.read(path)
         return PromptLock.parse(data.decode("utf-8", "replace") if data else "", path)
 
@@ -349,12 +353,9 @@ class BaseCommit:
 
     def deleted_prompts(self) -> tuple[str, ...]:
         """The names of prompts that only the base version has, apart from renamed ones."""
-        directory = self.repository.inside(self.project.prompts_dir)
-        now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
-        files = [Path(name) for name in self.repository.files(self.commit, directory)]
-        deleted = [path for path in files if path.as_posix() not in now and _is_prompt(path)]
         titles = {self._by_title(head) for head in self._new_prompts()}
-        return tuple(sorted(prompt_name(path) for path in deleted if path.as_posix() not in titles))
+        names = [name for name in self._names_of_base if name not in titles]
+        return tuple(sorted(prompt_name(Path(name)) for name in names))
 
     def deleted_datasets(self) -> tuple[str, ...]:
         """The paths of golden datasets that only the base version has."""
@@ -395,15 +396,25 @@ class BaseCommit:
             tuple(f"{fixtures}/{part}/" for part in _NO_INPUTS)
         )
 
-    def _by_title(self, head: Prompt) -> str:
-        """The path of the one deleted prompt with the same content or the same title."""
-        directory = self.repository.inside(self.project.prompts_dir)
-        now = {self.path_of(path) for path in prompt_files(self.project.prompts_dir)}
-        names = [
+    @cached_property
+    def _names_of_base(self) -> list[str]:
+        """The paths of prompts that only the base version has, renamed ones included."""
+        prompts_dir, inside = self.project.prompts_dir, self.repository.inside
+        now = {
+            name_in(path)
+            for path in prompt_files(prompts_dir)
+            for name_in in (self.path_of, inside)
+        }
+        return [
             name
-            for name in self.repository.files(self.commit, directory)
+            for place in dict.fromkeys(map(inside, (prompts_dir, prompts_dir.resolve())))
+            for name in self.repository.files(self.commit, place)
             if name not in now and _is_prompt(Path(name))
         ]
+
+    def _by_title(self, head: Prompt) -> str:
+        """The path of the one deleted prompt with the same content or the same title."""
+        names = self._names_of_base
         texts = self.repository.read_all((self.commit, name) for name in names)
         older = {
             name: prompt

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ,.;()/+'-]*[A-Za-z0-9.)]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+# The marks of a block, and a comment.
+_HEADER = re.compile(r"[-+|>0-9]*([ \t]+#[^\r\n]*)?")
 _YAML_WORDS = {"true", "false", "null"}
 
 
@@ -284,9 +286,14 @@ def _replace_content(
     if shares_line:
         return edit.replace(start, end, json.dumps(new, ensure_ascii=False))
     indent = " " * (len(before_key) + 2)
+    # A comment follows the header of a block, and the end of other styles.
+    is_block = node.style in {"|", ">"}
+    header = _HEADER.match(text, start if is_block else end)
+    comment = (header and header[1]) or ""
+    end += 0 if is_block else len(comment)
     # The end mark of a block is after its last line end, that of other styles before it.
     closed = newline if text[end - 1] == "\n" or end == len(text) else ""
-    return edit.replace(start, end, _block(new, indent, newline) + closed)
+    return edit.replace(start, end, _block(new, indent, newline, comment) + closed)
 
 
 def _in_style(source: str, style: str | None, old: str, new: str) -> str | None:
@@ -393,8 +400,8 @@ def _lines_in_place(lines: list[str], old: str, new: str, newline: str) -> str |
     return "".join((*new_lines, *tail)).removesuffix(closing)
 
 
-def _block(content: str, indent: str, newline: str) -> str:
-    """Write a content as a literal block."""
+def _block(content: str, indent: str, newline: str, comment: str) -> str:
+    """Write a content as a literal block, with a comment after its header."""
     keep = "" if content.endswith("\n") else "-"
     if content.endswith("\n\n"):
         keep = "+"
@@ -402,7 +409,7 @@ def _block(content: str, indent: str, newline: str) -> str:
     hint = "2" if first.startswith(" ") else ""
     lines = content.removesuffix("\n").split("\n")
     body = newline.join(indent + line if line else "" for line in lines)
-    return f"|{hint}{keep}{newline}{body}"
+    return f"|{hint}{keep}{comment}{newline}{body}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,8 +106,19 @@ class Repository:
         """
         resolved = path.parent.resolve() / path.name
         if not resolved.is_relative_to(self.top):
-            raise GitError(f"{path} is outside the git repository {self.top}")
+            raise GitError(
+                f"{path} is outside the git repository {self.top}\n"
+                "  fix: move it into the repository; a link to it is not enough"
+            )
         return resolved.relative_to(self.top).as_posix()
+
+    def check_inside(self, path: Path) -> None:
+        """Check that a file is in the repository, also if it is a link.
+
+        Raises:
+            GitError: It is not.
+        """
+        self.inside(path.resolve())
 
     def commit(self, ref: str) -> str:
         """The full hash of the commit of a branch, tag or hash.
@@ -201,6 +212,8 @@ class Repository:
     def read_all(self, places: Iterable[tuple[str, str]]) -> list[bytes | None]:
         """Read files in commits with one process; None for each missing one.
 
+        Symbolic links are followed inside the commit; a link out of it is a missing file.
+
         Args:
             places: Pairs of commit and path.
         """
@@ -210,7 +223,8 @@ class Repository:
         contents: list[bytes | None] = []
         # The protocol is line by line, so a path with a line break cannot be requested.
         object_names = [f"{commit}:{path}" if "\n" not in path else "-" for commit, path in places]
-        data = self._run("cat-file", "--batch", stdin="".join(f"{name}\n" for name in object_names))
+        names = "".join(f"{name}\n" for name in object_names)
+        data = self._run("cat-file", "--batch", "--follow-symlinks", stdin=names)
         position = 0
         for _ in places:
             end = data.index(b"\n", position)
@@ -218,6 +232,8 @@ class Repository:
             position = end + 1
             if len(header) < 3 or not header[-1].isdigit() or header[-2] not in _OBJECT_KINDS:  # noqa: PLR2004  # "missing" has no size
                 contents.append(None)
+                if header[0] in _LINK_KINDS:  # the path that it leads to
+                    position += int(header[-1]) + 1
                 continue
             size = int(header[-1])
             contents.append(data[position : position + size] if header[-2] == b"blob" else None)
@@ -262,8 +278,17 @@ class Repository:
         return self.read(commit, (PurePosixPath(path).parent / name).as_posix())
 
     def contents(self, path: Path) -> list[tuple[Commit, bytes]]:
-        """The commits that touched a file and did not remove it, newest first, with its content."""
-        commits = self.history(self.inside(path))
+        """The commits that touched a file and did not remove it, newest first, with its content.
+
+        Of a symbolic link, those of its target come first.
+        """
+        is_link = path.is_symlink() and path.resolve().is_relative_to(self.top)
+        places = [path.resolve(), path] if is_link else [path]
+        by_hash: dict[str, Commit] = {}
+        for place in places:
+            for commit in self.history(self.inside(place)):
+                by_hash.setdefault(commit.hash, commit)
+        commits = [*by_hash.values()]
         contents = self.read_all((commit.hash, commit.path) for commit in commits)
         pairs = zip(commits, contents, strict=True)
         return [(commit, data) for commit, data in pairs if data is not None]
@@ -422,4 +447,5 @@ _DIFF = ("diff", "--no-ext-diff", "--no-textconv", _SUBMODULES)
 _CACHED_MAX = 1 << 20
 _LFS_DIGEST = re.compile(rb"^oid sha256:([0-9a-f]{64})$", re.MULTILINE)
 _MAIN_BRANCHES = ("main", "master", "trunk")
+_LINK_KINDS = {b"symlink", b"dangling", b"loop", b"notdir"}
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}

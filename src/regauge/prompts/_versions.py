@@ -225,7 +225,8 @@ def lock_of(prompts: Path) -> PromptLock:
     """Load the lock of a `prompts/` directory, or of a prompt file below one."""
     if prompts.is_dir():
         return PromptLock.load(prompts / LOCK_NAME)
-    for directory in prompts.resolve().parents:
+    # The lock of a link is next to the link, not to its target.
+    for directory in Path(os.path.abspath(prompts)).parents:  # noqa: PTH100 - follows no link
         if (directory / LOCK_NAME).is_file() or directory.name == "prompts":
             return PromptLock.load(directory / LOCK_NAME)
         if (directory / ".git").exists():

@@ -561,15 +561,16 @@ def next_step(run: str, command: str, state: LoopState) -> str:
     if stop.reason in RESUMABLE_STOPS:
         calls = f" --budget-calls {calls_wanted(state)}" if stop.reason == "calls" else ""
         return f"regauge refine resume {run}{calls}"
-    by_model = f"{command} --proposers {','.join((*config.proposers, 'model'))}"
+    by_model = _with_option(command, "--proposers", ",".join((*config.proposers, "model")))
+    refiner_calls = 2 * max(1, limits.model_calls)
     has_no_model = not config.critics and not config.removals
     _, _, correction = stop.text.partition("\n  fix: ")
     steps: dict[str, str] = {
         "unmeasured": f"{correction}, then: {command}" if correction else command,
         "candidates": command,
-        "cycles": f"{command} --max-cycles {2 * limits.cycles}",
-        "model-calls": f"{command} --budget-refiner-calls {2 * max(1, limits.model_calls)}",
-        "unreadable": f"{command} --refiner-model PROVIDER:MODEL" * (not correction),
+        "cycles": _with_option(command, "--max-cycles", 2 * limits.cycles),
+        "model-calls": _with_option(command, "--budget-refiner-calls", refiner_calls),
+        "unreadable": _with_option(command, "--refiner-model", "PROVIDER:MODEL") * (not correction),
         "underpowered": "add golden cases that exercise the check, or make it steadier",
         "holdout-looks": "reshuffle the split with a new `split_salt` in [tool.regauge], or hold"
         " others out with `split: holdout`",
@@ -578,6 +579,16 @@ def next_step(run: str, command: str, state: LoopState) -> str:
         "nothing-to-refine": f"{command} --fix-flaky" * bool(state.flaky and not config.fix_flaky),
     }
     return steps.get(stop.reason, "")
+
+
+def _with_option(command: str, option: str, value: object) -> str:
+    """A command with an option, without an earlier value of it.
+
+    >>> _with_option("regauge refine a --seed=1 --apply", "--seed", 2)
+    'regauge refine a --apply --seed 2'
+    """
+    without = re.sub(rf" {option}[= ]('[^']*'|[^ ]+)", "", command)
+    return f"{without} {option} {value}"
 
 
 def _unverified(state: LoopState) -> Unverified | None:

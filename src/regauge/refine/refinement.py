@@ -487,6 +487,8 @@ class Refinement:
             evals.project, planned_cases, name=name, include_tracked=options.include_tracked
         )
         began = earlier or interrupted_run
+        if began is None:
+            self.subject.check_file()
         feedback_or_none = feedback or Feedback()
         if began is not None:
             source, releases, feedback_or_none = load_inputs(began)

@@ -85,6 +85,26 @@ class Subject:
         """The prompt with other messages, read back from the text of its file."""
         return parse_prompt(self.file_with(text), path=self.prompt.path)
 
+    def check_file(self) -> None:
+        """Check that the file can have another text.
+
+        Raises:
+            PromptError: None of its messages can be edited.
+        """
+        contents = [message.content for message in self.prompt.messages]
+        longer = [content and f"{content}\n-" for content in contents]
+        texts = [[*contents[:n], longer[n], *contents[n + 1 :]] for n in range(len(contents))]
+        errors: list[PromptError] = []
+        for text in (*texts, longer):  # messages that share a text change together
+            if text != contents:
+                try:
+                    set_contents(self.source, text, path=self.prompt.path)
+                except PromptError as error:
+                    errors.append(error)
+                else:
+                    return
+        raise errors[0]
+
     def judges(self) -> Mapping[str, Judge]:
         """The blocking judges, by name."""
         suites = {id(member.suite): member.suite for member in self.members.values()}

@@ -119,6 +119,26 @@ def test_a_quoted_content_becomes_a_literal_block_where_quotes_cannot_hold_it() 
     assert tail.startswith("    content: |-\n      Hi {{name}},\n")
 
 
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("was", "header"),
+    [
+        ("Hi  # note", "|-  # note"),
+        ("'Hi' # 'note'", "|- # 'note'"),
+        ("Hi\n      all # note", "|- # note"),
+        ("|2-  # note\n      Hi", "|-  # note"),
+    ],
+)
+@pytest.mark.parametrize("tail", ["", "\n", "\nmodel: sim:a\n"])
+def test_the_comment_of_a_content_that_becomes_a_block_moves_to_its_header(
+    was: str, header: str, ends: str, tail: str
+) -> None:
+    start = "messages:\n  - role: user\n    content: "
+    edited = set_contents(f"{start}{was}{tail}".replace("\n", ends), ["Hi:\n- you"], path=PATH)
+    block = f"{start}{header}\n      Hi:\n      - you" + (tail or "\n")
+    assert edited == block.replace("\n", ends)
+
+
 def test_line_ends_of_the_file_are_kept() -> None:
     text = LITERAL.replace("\n", "\r\n")
     content = parse_prompt(text, path=PATH).messages[0].content
