@@ -137,7 +137,6 @@ if TYPE_CHECKING:
         PolicyOptions as PolicyOptions,
         Side as Side,
         TrialFacts as TrialFacts,
-        is_empty_or_cut_off as is_empty_or_cut_off,
         policy_of as policy_of,
         tier_held as tier_held,
     )

@@ -10,7 +10,7 @@ from regauge.gate._audit import audit_fresh, recorded_outcomes, today_is_worse
 from regauge.gate._decision_log import DecisionLog, LoggedDecision, candidate_of, key_of_comparison
 from regauge.gate._result import GateResult, anchor_report, collect_compared_cases
 from regauge.gate._run import GateRun, is_base_unavailable
-from regauge.gate._types import is_empty_or_cut_off, with_more_trials
+from regauge.gate._types import with_more_trials
 from regauge.recordings import replacements_in
 from regauge.runner import PlannedTrial, calls_of
 from regauge.wording import cause_line, plural

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from regauge.evidence import CaseStatus, CheckReport, SuiteReport
     from regauge.project import GateSettings
-    from regauge.providers import Completion
 
 
 OnBroken: TypeAlias = Literal["net", "block", "warn"]
@@ -114,12 +113,6 @@ class GatePolicy:
     def more_trials(self) -> int:
         """Trials of a suspect beyond the policy's own steps."""
         return sum(self.case.extra_steps)
-
-
-def is_empty_or_cut_off(completion: Completion) -> bool:
-    """Return whether a completion has neither text nor tool calls, or ends at its token limit."""
-    is_blank = not ((completion.text or "").strip() or completion.tool_calls)
-    return is_blank or completion.finish_reason == "length"
 
 
 def with_more_trials(policy: GatePolicy, trials: int) -> GatePolicy:
