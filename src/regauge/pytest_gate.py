@@ -308,7 +308,7 @@ class PytestGate:
             )
             if not_run:
                 note = (
-                    f"this command does not run the assertions of {', '.join(not_run)}:"
+                    f"this command does not run assertions and fixtures of {', '.join(not_run)}:"
                     f" pytest evals --gate {self._request.ref} runs them"
                 )
                 comparison = replace(comparison, notes=[*comparison.notes, note])

@@ -337,7 +337,7 @@ def uncollected_evals(
 
 
 def evals_with_assertions(project: Project, places: set[tuple[Path, int]]) -> list[str]:
-    """The file and line of each collected eval whose body has assertions."""
+    """The file and line of each collected eval with own assertions or fixtures."""
     from regauge.runner import declared_evals
 
     return [

@@ -379,11 +379,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan the run after deselection."""
     if session.config.option.collectonly:
         return
-    uncollected = session.config.stash.get(_uncollected_key, None)
+    uncollected = session.config.stash.setdefault(_uncollected_key, {})
     try:
         run = session.config.stash.get(_run_key, None) or _run_without_evals(session)
         if run is not None:
-            run.plan(session, uncollected or {})
+            run.plan(session, uncollected)
     except pytest.UsageError as error:
         # pytest prints it in the process that the user started, and xdist would report a crash.
         vars(session.config).get("workeroutput", {})[_WORKER_REFUSAL] = str(error)

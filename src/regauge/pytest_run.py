@@ -206,7 +206,7 @@ class PytestRun:
                 f"{metafunc.definition.nodeid}: an eval takes the argument `result`\n"
                 f"  fix: def {function.__name__}(result): result.check()"
             )
-        if self._config.pluginmanager.hasplugin("pytest_repeat"):
+        if any(map(self._config.pluginmanager.hasplugin, ("repeat", "pytest_repeat"))):
             _refuse_repeats(metafunc)
         # A search for suggestions has one model.
         self._binders[id(suites[0])] = lambda session: session.bind(spec, function)[0]

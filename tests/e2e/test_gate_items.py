@@ -89,7 +89,7 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert record["failed_tests"] == {node: "AssertionError: my own demand"}
     sides = {(row["case"], row["side"]) for row in gated.rows()}
     assert sides == {(f"disk-00{n}", side) for n in range(3) for side in ("candidate", "base")}
-    note = "this command does not run the assertions of evals/test_triage.py:"
+    note = "this command does not run assertions and fixtures of evals/test_triage.py:"
     assert note not in text
     estimate = gated.command("gate", "main", "--dry-run").stdout
     assert re.search(rf"{note}\d+: pytest evals --gate main runs them", estimate)

@@ -499,12 +499,13 @@ def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalP
     assert len(project.records()) == 1
 
 
+@pytest.mark.parametrize("plugin", ["pytest_repeat", "repeat"])
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
 def test_repeats_of_evals_are_refused_as_they_judge_the_same_completions(
-    project: EvalProject, workers: Sequence[str]
+    project: EvalProject, workers: Sequence[str], plugin: str
 ):
     project.eval("def test_plain():\n    pass\n", name="test_plain")
-    repeat = ("-p", "pytest_repeat", "--count=2")
+    repeat = ("-p", plugin, "--count=2")
     result = project.run(*repeat, *workers)
     assert result.ret != pytest.ExitCode.OK
     result.stdout.fnmatch_lines(
@@ -518,4 +519,4 @@ def test_repeats_of_evals_are_refused_as_they_judge_the_same_completions(
     text = (project.root / "evals/test_triage.py").read_text(encoding="utf-8")
     mark = "@pytest.mark.repeat(2)\n@golden("
     project.eval(f"import pytest\n{text}".replace("@golden(", mark))
-    assert project.run("-p", "pytest_repeat", *workers).ret != pytest.ExitCode.OK
+    assert project.run("-p", plugin, *workers).ret != pytest.ExitCode.OK

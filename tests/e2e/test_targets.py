@@ -795,6 +795,7 @@ _PLUGGED = '[tool.regauge.targets.app]\nkind = "python"\ncallable = "plugged:ans
     [
         (f'{TABLE}files = ["app/pipeline.py"]\n', "app/words.py"),
         (f'{_PLUGGED}files = ["plugged.py"]\n', "app/words.py"),
+        (f'{_PLUGGED}files = ["plugged.py"]\n', "app/steps/other.py"),
         (f'{_COMMAND}argv = ["python", "start.py"]\n', "words/a.py"),
         (f'{_COMMAND}argv = ["sh", "-c", "cat > input; cat words/*.json"]\n', "words/a.json"),
         (f'{_COMMAND}argv = ["sh", "run.sh"]\n', "words/a.json"),
@@ -802,6 +803,7 @@ _PLUGGED = '[tool.regauge.targets.app]\nkind = "python"\ncallable = "plugged:ans
     ids=[
         "a module",
         "a module by its name",
+        "a module of a package",
         "a script of a program",
         "a pattern of a shell",
         "a script",
@@ -813,8 +815,13 @@ def test_a_gate_names_files_of_a_target_whose_change_runs_no_case(
     """`files` stands for all modules, so a module that it omits makes no recording stale."""
     repository.settings(provider=settings)
     repository.write("run.sh", "cat > input\ncd words\ncat *.json\n")
-    load = 'from importlib import import_module\n\n\ndef answer(case):\n    name = "pipeline"\n'
-    repository.write("plugged.py", load + '    return import_module("app." + name).answer(case)\n')
+    package, name = ("app.steps", "other") if "steps" in edited else ("app", "pipeline")
+    repository.write("app/steps/other.py", (repository.root / "app/pipeline.py").read_text())
+    repository.write(
+        "plugged.py",
+        "from importlib import import_module\n\n\ndef answer(case):\n"
+        f'    name = "{name}"\n    return import_module("{package}." + name).answer(case)\n',
+    )
     repository.write("start.py", 'import runpy\n\nrunpy.run_path("words/a.py")\n')
     repository.write("words/a.py", 'print(\'{"severity": "critical"}\')\n')
     repository.write("words/a.json", '{"severity": "critical"}')

@@ -156,7 +156,8 @@ def _files_of_words(
 ) -> frozenset[str]:
     """The changed files that code, a command or its scripts name, as module, path or directory."""
     words = {text for text in literals if _PATH.fullmatch(text)}
-    words |= {f"{word.replace('.', '/')}.py" for word in words}
+    modules = {word.replace(".", "/") for word in words}
+    words |= modules.union(f"{module}.py" for module in modules)
     if isinstance(target.settings, CommandTarget):
         argv = {*" ".join(target.settings.argv).split()}
         scripts = (target.root / word for word in argv if not word.endswith(".py"))
