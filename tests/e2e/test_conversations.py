@@ -587,7 +587,7 @@ def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(shop: EvalProje
     assert shop.command("bump", "shop", "minor").returncode == 0
     refused = shop.command("gate", "main")
     assert refused.returncode == 2, refused.stdout + refused.stderr
-    assert "the bar of this change is lower than that of main" in refused.stdout
+    assert "the bar of this change may be lower than that of main" in refused.stdout
     accepted = shop.command("gate", "main", "--accept-judge-change", "the shop changed")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
     for *_, said in SURROUNDINGS:

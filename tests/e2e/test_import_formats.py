@@ -682,6 +682,16 @@ def test_the_files_of_a_prompty_are_read_and_its_loops_rendered(place: Place, mo
     assert "1 passed" in run(place, model, code=0)
 
 
+def test_images_of_a_prompty_are_named(place: Place):
+    place.write(
+        "source/look.prompty", "---\nname: Look\n---\nuser:\n![a chart](chart.png)\nWhat?\n"
+    )
+    place.regauge("import", "prompty", "source/look.prompty")
+    note = "`![a chart](chart.png)`: an image for Prompty, copied as text"
+    manual = report(place).partition("## Needs manual work")[2].partition("\n## ")[0]
+    assert note in manual
+
+
 def test_prompts_of_dotprompt_are_imported(place: Place):
     bring(place, "firebase+genkit")
     place.regauge("import", "dotprompt", "source")

@@ -343,7 +343,7 @@ def refusal_of_bars(bars: Sequence[MovedBar], base_commit: BaseCommit) -> Refusa
     behind = base_commit.tip != base_commit.commit
     return Refusal(
         part="bar",
-        message=f"the bar of this change is lower than that of {base_commit.ref}, so nothing is"
+        message=f"the bar of this change may be lower than that of {base_commit.ref}, so nothing is"
         " compared",
         details=tuple(map(str, bars)),
         fix=(

@@ -45,6 +45,7 @@ _CONNECTION: Final = ("azure_deployment", "model", "name", "type", *_ENDPOINT)
 _OUTPUTS: Final = ("outputs", "outputSchema")
 _READ: Final = ("$schema", "description", "inputs", "inputSchema", "kind", "model", "name",
                 "sample", "template", "tools", *_OUTPUTS)  # fmt: skip
+_IMAGE: Final = re.compile(r"!\[[^\]\n]*\]\([^)\n]+\)")
 _THREAD: Final = r"^[ \t]*\{\{[ \t]*(%s)[ \t]*\}\}[ \t]*$"
 _FIX: Final = "name a .prompty file, or a directory with them"
 
@@ -82,6 +83,8 @@ def _read(file: Path, suite: ImportedSuite) -> None:
     }
     threads |= {loop["name"] for loop in _LOOP.finditer(prompt.body)}
     is_mustache = "mustache" in str(prompt.front.get("template", ""))
+    for image in _IMAGE.finditer(prompt.body):
+        prompt.note("manual", f"`{image[0]}`: an image for Prompty, copied as text")
     for role, text in _messages(_LOOP.sub(r"{{\g<name>}}", prompt.body), threads):
         is_translated = is_mustache and role != "history"
         prompt.messages.append((role, prompt.translate(to_jinja, text) if is_translated else text))
