@@ -205,6 +205,13 @@ def _is_about(
     if field:
         return bool(re.search(rf"\b{re.escape(field[1])}\b", tree.text[entry.start : node.end]))
     statement = tree.text_of(node)
+    if (
+        _RE.limits_answer.search(advice)
+        and _RE.is_limit.match(match[0])
+        and match["unit"].casefold() == measure["unit"].casefold()
+        and int(match["n"]) > int(measure["n"])
+    ):
+        return True  # no part of an answer may be longer than the answer
     rest = content_words(statement[: match.start()] + " " + statement[match.end() :])
     about = content_words(advice[: measure.start()] + " " + advice[measure.end() :])
     label = tree.text[entry.start : node.start] if node.kind == "clause" else ""

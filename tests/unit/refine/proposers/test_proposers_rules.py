@@ -64,6 +64,28 @@ def test_a_number_of_another_field_is_left_alone() -> None:
     assert "set-number" not in strategies(edits)
 
 
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("Write what happened and why, in at most 90 words.", "at most 20 words"),
+        ("(b) Write the summary: no more than 90 words, plain text.", "at most 20 words"),
+        ("| summary | at most 90 words | what happened |", "at most 20 words"),
+        ("Give it a title of at most 8 words first.", None),
+        ("If the report has more than 90 words, read its end first.", None),
+        ("Write what happened and why, in at most 9 sentences.", None),
+    ],
+)
+def test_a_limit_of_a_part_above_that_of_the_answer_is_lowered(
+    line: str, becomes: str | None
+) -> None:
+    whole = replace(LIMIT, advice="Keep the answer to at most 20 words.")
+    edits = propose_by_rules(prompt(f"{line}\n"), mode(whole), {LIMIT.name: whole})
+    lowered = [edit for edit in edits if edit.strategy == "set-number"]
+    assert bool(lowered) == (becomes is not None)
+    for edit in lowered:
+        assert becomes in after(f"{line}\n", edit)
+
+
 def test_the_advice_goes_to_the_section_it_belongs_to() -> None:
     now = RELEASED.replace(REASON, "- reason: one sentence.")
     edits = propose_by_rules(prompt(now), mode(), CHECKS)
