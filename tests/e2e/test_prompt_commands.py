@@ -335,7 +335,7 @@ def test_lint_warns_of_changelog_entries_that_are_wrong(released: Shop):
     entries = """\
 changelog:
   - {version: 1.1.0, text: ""}
-  - {version: 1.0.5, text: Be kind.}
+  - {version: 1.0.5, text: Be kind., date: 2026-13-40}
   - {version: 1.2.0, text: Be quick.}
   - {version: 0.9.0, text: Before the lock.}
 """
@@ -345,13 +345,15 @@ changelog:
     assert released.run("lint") == snapshot("""\
 warning: prompts/greet.prompt.yml:4: the entry 1.1.0 of changelog has no text
   fix: write what changed, or remove the entry
+warning: prompts/greet.prompt.yml:5: the entry 1.0.5 of changelog has the date '2026-13-40'
+  fix: write it as in 2026-11-30
 warning: prompts/greet.prompt.yml:5: the entry 1.0.5 of changelog is of a version that was never released
   fix: correct the version, or remove the entry
 warning: prompts/greet.prompt.yml:6: the entry 1.2.0 of changelog is of a version that was never released
   fix: correct the version, or remove the entry
 warning: prompts/greet.prompt.yml:6: the entry 1.2.0 of changelog is out of order
   fix: put the newest version first
-1 prompt: 0 errors, 4 warnings
+1 prompt: 0 errors, 5 warnings
 """)
     released.prompt.write_text(text.replace(old[0], entries.replace("1.0.5", "1.1.0")))
     assert released.run("lint", code=1) == snapshot("""\

@@ -465,10 +465,9 @@ def bump_command(
         raise UsageError("--message is empty", fix="write what changed, or leave it out")
     path = find_prompt(prompt)
     lock = lock_of(path)
-    if not lock.entries:
-        with suppress(GitError):  # a release needs no git
-            if diagnostics := lock.check_since("HEAD"):
-                raise LockError(diagnostics)
+    with suppress(GitError):  # a release needs no git
+        if diagnostics := lock.check_since("HEAD", name=prompt_name(path)):
+            raise LockError(diagnostics)
     result = bump(
         read_prompt_text(path),
         part,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from contextlib import suppress
+from datetime import date
 from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
@@ -179,13 +180,22 @@ def _content_warnings(prompt: Prompt) -> Iterator[Diagnostic]:
         yield Diagnostic(path=prompt.path, line=line, message=error.text, fix=error.fix)
 
 
+def _is_date(text: str) -> bool:
+    try:
+        return not text or bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
 def _changelog_warnings(prompt: Prompt, released: Sequence[LockEntry]) -> Iterator[Diagnostic]:
-    """Entries of the changelog without text, out of order, or of a version without a release."""
+    """Entries of the changelog without text or date, out of order, or of an unreleased version."""
     versions = [Semver.parse(entry.version) for entry in prompt.changelog]
     valid_versions = {prompt.version, *(entry.version for entry in released)}
     is_ascending = versions[:2] == sorted(versions[:2])
     for number, (entry, version) in enumerate(zip(prompt.changelog, versions, strict=True)):
         problems: list[tuple[str, str]] = []
+        if not _is_date(entry.date):
+            problems.append((f"has the date {entry.date!r}", "write it as in 2026-11-30"))
         if not entry.text:
             problems.append(("has no text", "write what changed, or remove the entry"))
         # Versions before the first release are older than the lock.

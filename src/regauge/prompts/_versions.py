@@ -167,11 +167,12 @@ class PromptLock:
         is_major = version is not None and version.major > before[-1].version.major
         return None if is_major else before[-1]
 
-    def check_since(self, ref: str) -> list[Diagnostic]:
+    def check_since(self, ref: str, *, name: str = "") -> list[Diagnostic]:
         """The entries that a commit has and that are missing or changed here.
 
         Args:
             ref: The commit, branch or tag; ignored without a git repository or commits.
+            name: The prompt whose entries are checked; empty for all.
 
         Raises:
             GitError: `ref` names no commit, or git is not installed.
@@ -195,6 +196,8 @@ class PromptLock:
             fix = f"restore it: git checkout {ref} -- {quote(f':/{inside}')}"
             message = f"the lock was removed; {ref} has it"
             return [Diagnostic(path=self.path, message=message, fix=fix)]
+        if name:
+            older = replace(older, entries=(*older.entries_of(name),))
         return self.check_against(older, ref)
 
     def check_against(self, older: PromptLock, ref: str) -> list[Diagnostic]:
