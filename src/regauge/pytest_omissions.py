@@ -336,7 +336,7 @@ def uncollected_evals(
             yield diagnostic, declaration.texts
 
 
-def evals_with_assertions(project: Project, places: set[tuple[Path, int]]) -> list[str]:
+def evals_with_own_code(project: Project, places: set[tuple[Path, int]]) -> list[str]:
     """The file and line of each collected eval with own assertions or fixtures."""
     from regauge.runner import declared_evals
 
@@ -344,7 +344,7 @@ def evals_with_assertions(project: Project, places: set[tuple[Path, int]]) -> li
         f"{project.relative(path).as_posix()}:{declaration.line}"
         for path in sorted({path for path, _ in places})
         for declaration in declared_evals(path.read_bytes())
-        if declaration.asserts and (path, declaration.line) in places
+        if declaration.has_own_code and (path, declaration.line) in places
     ]
 
 

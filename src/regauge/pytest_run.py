@@ -39,7 +39,7 @@ from regauge.pytest_omissions import (
     CollectedEvals,
     CommandLine,
     eval_directories,
-    evals_with_assertions,
+    evals_with_own_code,
     find_omissions,
     place_of,
     project_of,
@@ -298,7 +298,7 @@ class PytestRun:
                     is_partial=not self._command_line.covers_all_evals(
                         self._project.root / "evals"
                     ),
-                    not_run=evals_with_assertions(self._project, places),
+                    not_run=evals_with_own_code(self._project, places),
                     print_line=self._print_line,
                 )
             yield

@@ -263,7 +263,7 @@ def _cut_output_notes(
             on_base = f", and none of {number} on the base" if number else ""
             yield (
                 f"{cut[name, side]} passed outputs of {name} empty or cut off",
-                (f"{text} are empty or cut off{on_base}"),
+                f"{text} are empty or cut off{on_base}",
             )
 
 

@@ -19,9 +19,8 @@ __all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", 
 Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
 _CHANGES: tuple[Change, ...] = get_args(Change)
 # The fields of a row that a comparison shows.
-_COPIED_FIELDS: Final = (
-    *("trial", "request_digest", "outcome", "output", "refusal", "verdicts", "cause"),
-)
+_COPIED_FIELDS: Final = ("trial", "request_digest", "outcome", "output", "refusal", "verdicts",
+                         "cause")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from regauge.statements import AtomChange, Node, TextComparison
 
 _WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
-_SLOT = re.compile(r"\{\{\s*[\w.-]+\s*\}\}")
 _RULE_OF_TABLE = re.compile(r"[|\s]*:?-[-:|\s]*")
 _BLOCK = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>json|ya?ml|toml)\b[^\n]*\n(?P<body>.*?)"
@@ -687,12 +686,9 @@ def bared_input(before: PromptText, after: PromptText) -> str:
 def _tags_around_inputs(text: str) -> dict[str, set[str]]:
     """The tags that are open where each input first is."""
     tags: dict[str, set[str]] = {}
-    for slot in _SLOT.finditer(text):
-        balance = Counter[str]()
-        for end, name in _RE.tag.findall(text[: slot.start()]):
-            balance[name] += -1 if end else 1
-        around = {name for name, number in balance.items() if number > 0}
-        tags.setdefault(slot[0], around)
+    for slot in _RE.slot.finditer(text):
+        balance = _tag_balance(text[: slot.start()])
+        tags.setdefault(slot[0], {name for name, number in balance.items() if number > 0})
     return tags
 
 
@@ -728,7 +724,7 @@ def _is_readable(kind: str, body: str) -> bool:
     """Return whether a fenced block parses as data of its kind."""
     readers = {"json": json.loads, "toml": tomllib.loads}
     try:
-        readers.get(kind.lower(), compose_document)(_SLOT.sub("0", textwrap.dedent(body)))
+        readers.get(kind.lower(), compose_document)(_RE.slot.sub("0", textwrap.dedent(body)))
     except (ValueError, YamlError):
         return False
     return True
@@ -736,10 +732,16 @@ def _is_readable(kind: str, body: str) -> bool:
 
 def _balance(text: str) -> Counter[str]:
     """The number of tags without an end by name, and of fences without an end."""
-    balance: Counter[str] = Counter()
+    balance = _tag_balance(text)
+    balance["```"] = sum(line.lstrip().startswith("```") for line in text.split("\n")) % 2
+    return balance
+
+
+def _tag_balance(text: str) -> Counter[str]:
+    """The number of tags without an end, by name."""
+    balance = Counter[str]()
     for end, name in _RE.tag.findall(text):
         balance[name] += -1 if end else 1
-    balance["```"] = sum(line.lstrip().startswith("```") for line in text.split("\n")) % 2
     return balance
 
 

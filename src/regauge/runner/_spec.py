@@ -245,7 +245,7 @@ class DeclaredEval:
         target: The argument `target`; None if it is missing or not a string literal.
         texts: The strings among the arguments of `@golden`; the first is the prompt's name.
         judges: The source of each judge, or of the whole argument if it is not a list.
-        asserts: Whether its body has assertions, or it takes more than `result`.
+        has_own_code: Whether its body has assertions, or it takes more than `result`.
 
     Constants of the file stand for their values.
     """
@@ -255,7 +255,7 @@ class DeclaredEval:
     texts: tuple[str, ...]
     judges: tuple[str, ...]
     target: str | None = None
-    asserts: bool = False
+    has_own_code: bool = False
 
 
 @lru_cache(maxsize=1024)  # a run needs them several times
@@ -299,7 +299,7 @@ def declared_evals(source: bytes) -> tuple[DeclaredEval, ...]:
                     texts=tuple(text for text in texts if text is not None),
                     judges=_judges(keywords.get("judges"), value_of),
                     target=_text(keywords.get("target")),
-                    asserts=len(node.args.args) > 1
+                    has_own_code=len(node.args.args) > 1
                     or any(isinstance(part, ast.Assert) for part in ast.walk(node)),
                 )
                 evals.append(declared_eval)

@@ -13,7 +13,7 @@ from regauge.pytest_items import is_prompt_file
 from regauge.pytest_omissions import (
     CollectedEvals,
     CommandLine,
-    evals_with_assertions,
+    evals_with_own_code,
     find_omissions,
     may_run_evals,
     uncollected_evals,
@@ -167,12 +167,12 @@ def test_an_eval_with_the_name_of_another_one_is_told_apart(project: Project):
     )
 
 
-def test_evals_with_assertions_of_their_own_are_named(project: Project):
+def test_evals_with_code_of_their_own_are_named(project: Project):
     path = project.root / "evals/test_a.py"
     path.write_text(f"{EVAL}\n{EVAL.replace(': ...', ':')}    if result:\n        assert result\n")
     places = {(path, line) for line in (3, 8)}
-    assert evals_with_assertions(project, places) == ["evals/test_a.py:8"]
-    assert evals_with_assertions(project, {(path, 3)}) == []
+    assert evals_with_own_code(project, places) == ["evals/test_a.py:8"]
+    assert evals_with_own_code(project, {(path, 3)}) == []
 
 
 def test_a_command_that_selects_omits_nothing(project: Project):
