@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from _pytest.pytester import Pytester
 
 pytest_plugins = ["pytester"]
+# A failure in what tests share shows what differs, as one in a test does.
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in ("gate_repo", "place", "transcripts")))
 # Test files of suites that are imported.
 collect_ignore = ["data"]
 
