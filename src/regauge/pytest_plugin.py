@@ -42,10 +42,21 @@ _COMPANIONS = {
 }
 _LOG = "regauge-log"
 _PHASES = "regauge-phases"
-_UNSET = (
-    'ignore:The configuration option "asyncio_default_fixture_loop_scope" is unset.'
-    ":pytest.PytestDeprecationWarning"
+# What deepeval 4.3 brings into every run; one that treats warnings as errors would end.
+_WARNINGS = (
+    # pytest-asyncio, which it installs, warns about an option that nobody set.
+    (
+        'ignore:The configuration option "asyncio_default_fixture_loop_scope" is unset.:'
+        "pytest.PytestDeprecationWarning"
+    ),
+    # Two of its files, from Python 3.14 on.
+    (
+        "ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:"
+        "deepeval.tracing.tracing"
+    ),
 )
+# Only a filter of the settings can name a directory.
+_COMPILING = r"ignore:'return' in a 'finally' block:SyntaxWarning:.*[\\/]deepeval[\\/]"
 
 _run_key: pytest.StashKey[PytestRun] = pytest.StashKey()
 _run_id_key: pytest.StashKey[str] = pytest.StashKey()
@@ -140,12 +151,9 @@ def _directory(text: str) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest captures the streams
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Silence a warning of pytest-asyncio; in GitHub Actions, guard the output streams."""
-    # deepeval installs pytest-asyncio, whose warning about an unset option ends every run of pytest
-    # that treats warnings as errors.
-    if early_config.pluginmanager.hasplugin("asyncio"):
-        early_options = early_config.known_args_namespace
-        early_options.pythonwarnings = [*(early_options.pythonwarnings or ()), _UNSET]
+    """Silence warnings of deepeval; in GitHub Actions, guard the output streams."""
+    early_options = early_config.known_args_namespace
+    early_options.pythonwarnings = [*(early_options.pythonwarnings or ()), *_WARNINGS]
     if os.environ.get("GITHUB_ACTIONS") == "true":
         from regauge.workflow_commands import GuardedOutput
 
@@ -163,6 +171,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check combinations of options and create the run id, which xdist workers share."""
+    config.addinivalue_line("filterwarnings", _COMPILING)
     gates, suggests = config.getoption("--gate") is not None, config.getoption("--suggest")
     option = "--gate" if gates else "--suggest"
     if getattr(config.option, "numprocesses", None):

@@ -34,7 +34,9 @@ class CallTrace:
         if event != "call" or not code.co_filename.startswith(_SOURCE):
             return
         # Comprehensions and generator expressions have frames of their own in some Pythons.
-        if code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<"):
+        # Python writes `<lambda>` and the like, and `__annotate__` from 3.14 on.
+        is_written = not code.co_name.startswith(("<", "__annotate__"))
+        if code.co_flags & inspect.CO_OPTIMIZED and is_written:
             self.calls.setdefault((code.co_filename.removeprefix(_SOURCE), code.co_qualname))
 
 

@@ -29,6 +29,8 @@ MEASURE = """
 import asyncio, json, os, socket, sys, warnings
 sys.path.insert(0, {root!r})
 warnings.simplefilter("error")
+for said in ("'asyncio.iscoroutinefunction' is", "'return' in a 'finally'"):  # from Python 3.14 on
+    warnings.filterwarnings("ignore", said)
 
 def no_socket(*_, **__):
     raise AssertionError("a socket was opened")
@@ -139,3 +141,42 @@ def test_the_commands_and_the_plugin_import_no_deepeval(pytestconfig):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "module", "message"),
+    [
+        (
+            ["-W", "error"],
+            "DeprecationWarning",
+            "deepeval.tracing.tracing",
+            "'asyncio.iscoroutinefunction' is deprecated and slated for removal",
+        ),
+        (
+            ["-o", "filterwarnings=error"],
+            "SyntaxWarning",
+            "/site-packages/deepeval/evaluate/loop",
+            "'return' in a 'finally' block",
+        ),
+    ],
+)
+def test_its_import_ends_no_run_that_treats_warnings_as_errors(
+    pytester, words, kind, module, message
+):
+    """Python 3.14 warns of what deepeval does; here any Python warns as 3.14 does."""
+    pytester.makepyfile(f"""
+        import warnings
+
+        import pytest
+
+        def warn(module):
+            warnings.warn_explicit({message!r}, {kind}, "name.py", 1, module)
+
+        def test_import():
+            warn({module!r})
+            with pytest.raises({kind}):
+                warn("app.service")
+    """)
+    pytester.runpytest_subprocess("-p", "no:deepeval", "-p", "regauge", *words).assert_outcomes(
+        passed=1
+    )

@@ -56,7 +56,9 @@ def _is_time(text: str) -> bool:
 
 
 def _is_real_time(day: str, clock: str, zone: str) -> bool:
-    # A leap second is valid in RFC 3339, and unknown to the standard library.
+    # RFC 3339 has leap seconds and no hour 24; the standard library differs, the hour by version.
+    if clock.startswith("24"):
+        return False
     clock = clock[:-2] + "59" if clock.endswith("60") else clock
     try:
         date.fromisoformat(day)

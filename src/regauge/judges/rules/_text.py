@@ -510,7 +510,8 @@ def compiled_pattern(
     try:
         return regex.compile(pattern, flags)
     except (regex.error, TypeError, ValueError) as error:
-        raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {error}") from error
+        cause = error if isinstance(pattern, str) else "it is not text"
+        raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {cause}") from error
 
 
 def within_time(
