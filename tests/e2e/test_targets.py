@@ -386,9 +386,12 @@ def test_{name.replace(".", "_")}(result):
     app.eval(f"from regauge import golden\nfrom regauge.judges import field_equals\n{declared}")
     app.golden([case(0, "fire", "critical")])
     ran = app.run()
-    assert ran.parseoutcomes() == {"passed": 12, "unmeasured": 2}
+    # From Python 3.14 on, no thread has a loop before it makes one.
+    has_loop = sys.version_info < (3, 14)
+    assert ran.parseoutcomes() == {"passed": 11 + has_loop, "unmeasured": 3 - has_loop}
     ran.stdout.fnmatch_lines(["*SystemExit: no index", "*the function streams int*"])
-    app.run("--record=none", "-k", "not leaves and not numbers").assert_outcomes(passed=12)
+    replayed = "not leaves and not numbers" + " and not asks" * (not has_loop)
+    app.run("--record=none", "-k", replayed).assert_outcomes(passed=11 + has_loop)
 
 
 def test_many_calls_wait_at_once_and_a_budget_needs_a_price(app: EvalProject) -> None:
