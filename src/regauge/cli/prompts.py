@@ -50,11 +50,11 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.reports import money
+from regauge.reports import money, suite_names
 from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from regauge.cli._targets import TargetCommands
@@ -230,7 +230,12 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
     state = _state_of_file(path)
-    points = _points(prompt_name(path), model)
+    lines = [
+        line
+        for line in measured_lines(Project.find(), [prompt_name(path)])
+        if model in {None, line.model}
+    ]
+    points = _points(lines)
     if as_json:
         document = {
             "name": prompt_name(path),
@@ -250,7 +255,11 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         echo(_version_line(record, points, with_rates=bool(measured)))
     models = sorted({point.suite.model for point in measured})
     if models:
-        click.echo(f"pass rates are those of {', '.join(map(model_text, models))}", err=True)
+        note = f"pass rates are those of {', '.join(map(model_text, models))}"
+        if any(line.eval for line in lines):
+            evals = sorted({point.suite.eval for point in measured})
+            note += f" in {', '.join(evals)}; of all evals: regauge log {quote(prompt)} --runs"
+        click.echo(note, err=True)
     if state != "released":
         echo(f"{short_path(path)}: {state}", style="yellow")
 
@@ -289,21 +298,24 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
         click.echo(
             f"no run of {name}{with_model} in {history.place.display} yet: pytest evals -k {name}"
         )
+    eval_names = suite_names(line.points[-1].suite for line in lines if line.eval)
     for number, line in enumerate(lines):
         if number:
             click.echo()
-        for text in _table(line.points[-1].suite.prompt, line, limit):
+        prompt = line.points[-1].suite.prompt
+        on = "" if line.dataset == prompt else f" on {line.dataset}"
+        title = eval_names.get((prompt, line.dataset, line.eval), f"{prompt}{on}")
+        for text in _table(title, line, limit):
             echo(text)
 
 
-def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
+def _table(title: str, line: TrendLine, number: int) -> Iterator[str]:
     points = line.points[-number:]
-    on = "" if line.dataset == name else f" on {line.dataset}"
     runs = plural(line.runs, "run")
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
     rates = sparkline([point.suite.rate for point in points])
-    yield f"{name}{on} · {model_text(line.model)} · {runs}  {rates}"
+    yield f"{title} · {model_text(line.model)} · {runs}  {rates}"
     header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "cost")
     rows = [(*header, "runs", ""), *(_row(point) for point in points)]
     yield from table_lines(rows)
@@ -325,12 +337,11 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
     )
 
 
-def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
+def _points(lines: Sequence[TrendLine]) -> dict[str, TrendPoint]:
     """Trend points by digest of the version, from the line with most runs."""
     return {
         point.suite.prompt_digest: point
-        for line in reversed(measured_lines(Project.find(), [name]))
-        if model in {None, line.model}
+        for line in reversed(lines)
         for point in line.points
         if point.suite.rate is not None
     }

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from regauge.recordings import check_file_sizes
-from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
-from regauge.wording import first_of, percent, plural, printable, table_lines
+from regauge.reports._tally import difference_text, eval_of, label_table, rate_text, wrong_labels
+from regauge.wording import eval_names, first_of, percent, plural, printable, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._documents import DecisionDocument, RunRecord, SuiteSummary
+    from regauge.reports._documents import DecisionDocument, MeasuredSuite, RunRecord, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
@@ -60,57 +59,54 @@ def prompt_of_suite(name: str) -> str:
 
 
 def suite_names(
-    suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
-) -> dict[tuple[str, str], list[str]]:
-    """The names of suites by prompt and dataset: with the dataset if a prompt has several.
+    suites: Iterable[SuiteSummary | MeasuredSuite], decision: DecisionDocument | None = None
+) -> dict[tuple[str, str, str], str]:
+    """The names of suites by prompt, dataset and eval; see `eval_names`.
 
     Args:
         suites: The suites of a run.
-        decision: The decision of a gate, whose names apply, one per eval; None for another run.
+        decision: The decision of a gate, whose names apply; None for another run.
     """
-    names: dict[tuple[str, str], list[str]] = {}
-    for decided in decision.prompts if decision is not None else ():
-        pair = (prompt_of_suite(decided.prompt), decided.dataset)
-        names.setdefault(pair, []).append(decided.prompt)
-    pairs = dict.fromkeys((suite.prompt, suite.dataset) for suite in suites)
-    datasets = Counter(prompt for prompt, _ in pairs)
-    for prompt, dataset in pairs:
-        several = decision is None and datasets[prompt] > 1
-        name = f"{prompt} ({dataset})" if several else prompt
-        names.setdefault((prompt, dataset), [name])
-    return names
+    keys = [*dict.fromkeys((suite.prompt, suite.dataset, suite.eval) for suite in suites)]
+    if decision is None:
+        names = eval_names((prompt, data, node.rpartition("::")[2]) for prompt, data, node in keys)
+        return dict(zip(keys, names, strict=True))
+    of_evals = {eval_of(case.node): case.prompt for case in decision.cases if case.node}
+    of_pairs = {
+        (prompt_of_suite(suite.prompt), suite.dataset): suite.prompt for suite in decision.prompts
+    }
+    return {key: of_evals.get(key[2]) or of_pairs.get(key[:2], key[0]) for key in keys}
 
 
 def named_suites(
     suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
 ) -> list[SuiteSummary]:
-    """The suites with their names as prompts; evals of one dataset have its counts each."""
+    """The suites with their names as prompts."""
     names = suite_names(suites, decision)
     return [
-        suite.model_copy(update={"prompt": name})
+        suite.model_copy(update={"prompt": names[suite.prompt, suite.dataset, suite.eval]})
         for suite in suites
-        for name in names[suite.prompt, suite.dataset]
     ]
 
 
 def named_rows(rows: Iterable[Mapping[str, Any]], record: RunRecord) -> Iterator[dict[str, Any]]:
     """The rows of trials with suite names as prompts."""
-    decision = record.decision
-    names = suite_names(record.suites, decision)
-    # Two evals may have the same dataset, but no node.
-    nodes = {case.node: case.prompt for case in decision.cases} if decision is not None else {}
+    names = suite_names(record.suites, record.decision)
     for row in rows:
-        name = row["node"] and nodes.get(row["node"])
         pair = (row["prompt"], row["dataset"])
-        yield {**row, "prompt": name or names.get(pair, [row["prompt"]])[0]}
+        old = names.get((*pair, ""), row["prompt"])  # a run of an earlier release
+        yield {**row, "prompt": names.get((*pair, eval_of(row["node"])), old)}
 
 
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table of suites: headings, and a line per suite."""
     if not suites:
         return []
-    suites = named_suites(suites)
-    rows = [suite_cells(suite) for suite in suites]
+    suite_texts = suite_names(suites)
+    rows = [
+        {**suite_cells(suite), "prompt": suite_texts[suite.prompt, suite.dataset, suite.eval]}
+        for suite in suites
+    ]
     unused = {
         NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
         **dict.fromkeys(COMPARED, not any(suite.comparison for suite in suites)),
