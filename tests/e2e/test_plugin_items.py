@@ -480,6 +480,41 @@ def test_files_of_evals_that_cannot_be_collected_are_in_the_record(
     )
 
 
+TEARDOWN_FAILS = """\
+import pytest
+
+@pytest.fixture(autouse=True)
+def database(request):
+    yield
+    assert "disk-001" not in request.node.name, "connection lost"
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+def test_a_case_whose_test_fails_after_its_judges_did_not_pass(
+    project: EvalProject, workers: Sequence[str]
+):
+    project.write("evals/conftest.py", TEARDOWN_FAILS)
+    project.judged_by(
+        "min_chars(1)",
+        body="result.check(); assert result.case.id != 'disk-002', 'mine'",
+    )
+    result = project.run(*workers)
+    result.assert_outcomes(passed=4, failed=1, errors=1)
+    record = project.records()[-1]
+    assert len(record["failed_tests"]) == 2
+    suite = record["suites"][0]
+    assert (suite["cases"], suite["passed"], suite["failed"]) == (5, 3, 2)
+    outcomes = {row["case"]: (row["outcome"], row["case_outcome"]) for row in project.rows()}
+    assert {case for case, pair in outcomes.items() if pair == ("passed", "failed")} == {
+        "disk-001",
+        "disk-002",
+    }
+    report = project.command("report", "latest").stdout
+    assert "2 of 5 cases failed, 0 unmeasured; 2 tests failed apart from judges" in report
+    assert "60.0 % (3/5)" in project.command("log", "triage", "--runs").stdout
+
+
 def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalProject):
     plain = "def test_plain():\n    assert 1 == 2, 'my own'\n"
     for path in ("evals/test_plain.py", "evals/deep/test_plain.py", "tests/test_plain.py"):

@@ -506,6 +506,22 @@ class RunTally:
             group.cases[row["node"]] = row["case"]
             group.prompts[row["prompt"]] = None
 
+    def fail_cases(self, nodes: Iterable[str]) -> bool:
+        """Count passed cases as failed.
+
+        Returns:
+            Whether one of these items had passed.
+        """
+        passed = [
+            (suite, node, suite.nodes[node])
+            for node in nodes
+            for suite in self._suites.values()
+            if node in suite.nodes and suite.nodes[node].outcome == "passed"
+        ]
+        for suite, node, counts in passed:
+            suite.nodes[node] = counts._replace(outcome="failed")
+        return bool(passed)
+
     def settle(self, *, compares_models: bool) -> None:
         """Forget the cases so far, once all of their rows are counted.
 

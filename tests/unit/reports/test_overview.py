@@ -113,7 +113,7 @@ def test_a_run_whose_tests_fail_apart_from_their_judges_is_never_green(made: Any
     result = made.result([made.trial(0)], case=made.case(0), node_id="eval[c0]")
     run = write(tmp_path / "run", result, failed_tests={"eval[c0]": "assert False"})
     page = overview_of(load_source(run, project=Project(root=tmp_path)), {})
-    assert page.title == "1 case, none failed; 1 test failed apart from judges"
+    assert page.title == "1 of 1 case failed; 1 test failed apart from judges"
     assert page.tone == "bad"
     assert page.reasons == ("eval[c0]: assert False",)
 
