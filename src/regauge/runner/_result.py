@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UnmeasuredError
-from regauge.providers import shown_messages, shown_output, sum_if_known
+from regauge.providers import limit_reached, shown_messages, shown_output, sum_if_known
 from regauge.strict_json import read_json
 from regauge.wording import printable
 
@@ -216,7 +216,9 @@ def describe_failure(result: EvalResult) -> str:
         shorten = _shorten_middle if messages else _shorten
         lines.extend(f"    {line}" for line in shorten(text).splitlines() or ["(empty)"])
         if completion.finish_reason not in {"stop", "unknown"}:
-            lines.append(f"  finish reason: {completion.finish_reason}")
+            limit = limit_reached(completion, result.prompt.parameters)
+            cut = f", cut off at {limit}" if limit else ""
+            lines.append(f"  finish reason: {completion.finish_reason}{cut}")
     lines.append(f"  again: pytest {shlex.quote(result.node_id)}")
     return printable("\n".join(lines))
 
