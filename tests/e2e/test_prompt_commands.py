@@ -156,8 +156,8 @@ error: the contract of greet (jsonSchema, inputs, tools) changed since 1.1.0, so
     assert "1.1.0 -> 2.0.0" in released.run("bump", "greet", "major")
 
 
-def test_bump_keeps_permissions_and_links(shop, tmp_path):
-    elsewhere = tmp_path / "elsewhere.yml"
+def test_bump_keeps_permissions_and_links(shop):
+    elsewhere = shop.prompt.parents[1] / "elsewhere.yml"
     elsewhere.write_bytes(shop.prompt.read_bytes())
     elsewhere.chmod(0o640)
     shop.prompt.unlink()

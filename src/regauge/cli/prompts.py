@@ -40,6 +40,7 @@ from regauge.prompts import (
     Repository,
     Semver,
     bump,
+    check_links,
     find_prompt,
     load_prompt,
     load_version,
@@ -476,6 +477,7 @@ def bump_command(
         raise UsageError("--message is empty", fix="write what changed, or leave it out")
     path = find_prompt(prompt)
     lock = lock_of(path)
+    check_links(Project.find().root, [path, lock.path])
     with suppress(GitError):  # a release needs no git
         if diagnostics := lock.check_since("HEAD", name=prompt_name(path)):
             raise LockError(diagnostics)

@@ -50,8 +50,6 @@ from regauge.refine.loop._state import Accepted, Candidate, Stop, Trials
 from regauge.wording import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from regauge.refine.analysis import FailureMode
     from regauge.refine.loop._state import (
         CritiqueResult,
@@ -102,18 +100,15 @@ def after_baseline(state: LoopState) -> LoopState:
         return next_state
     if state.config.feedback:
         state = state.note("feedback", state.config.feedback)
-    for text in (*state.config.errors_in(base), *text_warnings(base), *_cut_off_texts(state)):
+    limits = Counter(o.limit for case in train for o in state.tally.outcomes(base.digest, case))
+    cut_off = [
+        f"{count} of {limits.total()} outputs are cut off at {limit}: raise it"
+        for limit, count in limits.items()
+        if limit
+    ]
+    for text in (*state.config.errors_in(base), *text_warnings(base), *cut_off):
         state = state.note("preflight", text)
     return diagnosed(replace(state, look_number=0))
-
-
-def _cut_off_texts(state: LoopState) -> Iterator[str]:
-    """The number of outputs that end at a limit, for each limit."""
-    digest, train = state.config.base.digest, state.config.train
-    limits = Counter(o.limit for case in train for o in state.tally.outcomes(digest, case))
-    for limit, count in limits.items():
-        if limit:
-            yield f"{count} of {limits.total()} outputs are cut off at {limit}: raise it"
 
 
 def diagnosed(state: LoopState) -> LoopState:
