@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -24,6 +26,15 @@ def test_each_case_is_one_item_that_can_be_selected_by_its_id(project: EvalProje
     )
     assert [row["case"] for row in project.rows()] == ["disk-001", "disk-003"]
     assert [line["case"] for line in project.recordings()] == ["disk-001", "disk-003"]
+
+
+def test_a_failed_case_is_repeated_from_the_directory_of_the_run(
+    project: EvalProject, monkeypatch: pytest.MonkeyPatch
+):
+    project.judged_by("max_words(1)")
+    monkeypatch.chdir(project.root / "evals")
+    (again,) = re.findall("again: pytest (.*)", project.pytest("-k", "disk-001").stdout.str())
+    project.pytest(*shlex.split(again)).assert_outcomes(failed=1)
 
 
 def test_a_root_directory_above_the_project_does_not_hide_it(project: EvalProject):
