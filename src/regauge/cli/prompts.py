@@ -124,6 +124,9 @@ def _load(prompt: str) -> Prompt:
     name, sign, version_text = prompt.partition("@")
     if not sign or prompt.endswith((".yml", ".yaml")):
         return load_prompt(find_prompt(prompt, also=[*Project.find().settings.targets]))
+    if not version_text.strip():
+        fix = "write it after the @, or leave the @ out; `regauge log NAME` lists versions"
+        raise UsageError(f"{prompt!r} has no version", fix=fix)
     try:
         version = Semver.parse(version_text)
     except ValueError:
@@ -474,7 +477,7 @@ def bump_command(
     version and changelog of the file change.
     """
     if message is not None and not message.strip():
-        raise UsageError("--message is empty", fix="write what changed, or leave it out")
+        raise UsageError("-m is empty", fix="write a value, or leave it out")
     path = find_prompt(prompt)
     lock = lock_of(path)
     check_links(Project.find().root, [path, lock.path])
