@@ -266,7 +266,8 @@ class _EditedProject:
         if (trials := refusal_of_trials(base_commit)) is not None:
             refused.append(trials)
         if self.bars and not accept_judge_change and (self._prompt_changed or not is_noted):
-            refused.append(refusal_of_bars(self.bars, base_commit))
+            changed = self._prompt_changed
+            refused.append(refusal_of_bars(self.bars, base_commit, prompt_changed=changed))
         return list(dict.fromkeys(refused))
 
     def notes(self) -> Iterator[str]:

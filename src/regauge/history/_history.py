@@ -44,9 +44,11 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
             again when the entry is written.
     """
     first_trials: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
+    names_evals = any(suite.eval for suite in record.suites)  # earlier releases joined them
     for row in read():
         suite = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
-        _note_trial(first_trials[*suite, eval_of(row["node"])], row)
+        eval_node = eval_of(row["node"]) if names_evals else ""
+        _note_trial(first_trials[*suite, eval_node], row)
     return RunEntry(
         id=record.id,
         started_at=record.started_at,
