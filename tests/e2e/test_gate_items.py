@@ -95,6 +95,26 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert re.search(rf"{note}\d+: pytest evals --gate main runs them", estimate)
 
 
+def test_messages_run_evals_that_are_not_in_evals(gated: EvalProject):
+    (gated.root / "evals").rename(gated.root / "quality")
+    git(gated, "add", "-A")
+    git(gated, "commit", "-qm", "Move the evals")
+    git(gated, "branch", "-f", "main")
+    messages = [
+        gated.command(*words.split()).stdout
+        for words in ("runs list", "log triage --runs", "new case triage disk-9 --input text=x")
+    ]
+    messages.append(gated.command("gate", "main", "--evals", "quality").stdout)
+    commands = [re.findall(r"(?m): (pytest.*?)(?: runs them)?$", text) for text in messages]
+    assert commands == [
+        ["pytest"],
+        ["pytest -k triage"],
+        ["pytest -k disk-9"],
+        ["pytest --gate main"],
+    ]
+    gated.pytest("-k", "disk-9").assert_outcomes(passed=1, deselected=3)
+
+
 def test_lint_names_accepted_cases_that_no_dataset_has(gated: EvalProject):
     reword(gated)
     path = gated.root / "prompts/triage.prompt.yml"

@@ -284,7 +284,8 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     target = _target(prompt)
     names = target.evals if target is not None else (prompt_name(find_prompt(prompt)),)
     name = ", ".join(names)
-    history = History.open(Project.find(), os.environ)
+    project = Project.find()
+    history = History.open(project, os.environ)
     for run, problem in history.caught_up.unreadable:
         click.echo(f"{run}  unreadable: {problem}", err=True)
     lines = [
@@ -300,7 +301,8 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     if not lines:
         with_model = f" with {model}" if model else ""
         click.echo(
-            f"no run of {name}{with_model} in {history.place.display} yet: pytest evals -k {name}"
+            f"no run of {name}{with_model} in {history.place.display} yet:"
+            f" {project.run_command} -k {name}"
         )
     eval_names = suite_names(line.points[-1].suite for line in lines if line.eval)
     for number, line in enumerate(lines):

@@ -101,7 +101,7 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
         click.echo(printable(f"{error}\nwhat follows are the runs of this machine"), err=True)
         runs, place = list(_list_local(project, limit=limit)), ".regauge/runs"
     if not runs and not as_json:
-        click.echo(f"no runs in {place} yet: pytest evals")
+        click.echo(f"no runs in {place} yet: {project.run_command}")
     for record in runs:
         if as_json:
             click.echo(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
@@ -485,7 +485,7 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
         for name in names:
             _run(project, name)  # report an unknown run first
         number = "is no other run" if names else "are no two runs"
-        fix = "run pytest evals; or name both, see regauge runs list"
+        fix = f"run {project.run_command}; or name both, see regauge runs list"
         raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
     return a, b
 

@@ -301,7 +301,9 @@ class _EditedProject:
         yield from undeclared_changes(base_commit, self.suites)
         edited = sum(len(suite.edited) for suite in self.suites if not suite.prompt_changed)
         if edited:
-            yield NotMeasured(text=plural(edited, "edited case"), command="pytest evals")
+            yield NotMeasured(
+                text=plural(edited, "edited case"), command=base_commit.project.run_command
+            )
         judging = [
             name
             for name in self._code
@@ -311,7 +313,7 @@ class _EditedProject:
         ]
         if judging and not self._has_trials:
             text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
-            yield NotMeasured(text=text, command="pytest evals")
+            yield NotMeasured(text=text, command=base_commit.project.run_command)
 
     def caveats(self) -> Iterator[str]:
         """Notes for the reader of an accepted change."""

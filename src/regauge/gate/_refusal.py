@@ -498,7 +498,8 @@ def notes_of(
         effect = (
             "base and candidate are compared on the new ones"
             if has_changed
-            else "none of these runs, as the prompt is unchanged; pytest evals runs them"
+            else "none of these runs, as the prompt is unchanged;"
+            f" {base_commit.project.run_command} runs them"
         )
         notes.append(
             f"{subject} other inputs or expectations than on the base; {effect}:"
