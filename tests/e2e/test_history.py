@@ -121,7 +121,9 @@ def test_completions_that_several_evals_judge_are_one_trial(project: EvalProject
     project.eval(TWO_EVALS)
     project.run().assert_outcomes(passed=15)
     project.golden([project.case(n, ok=n > 0) for n in range(5)])
-    project.run().assert_outcomes(passed=14, failed=1)
+    ran = project.run()
+    ran.assert_outcomes(passed=14, failed=1)
+    ran.stdout.fnmatch_lines(["triage (test_labels): all k trials pass: pass^1 80 %*"])
     first, second = (record["suites"][1] for record in project.records())
     assert first["all_of_k"] == first["one_of_k"] == [1.0, 1.0]
     assert second["all_of_k"] == second["one_of_k"] == [0.8, 0.8]

@@ -303,6 +303,13 @@ def _needed_lines(
 
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """Lines on the judges' model calls, repeated trials, advisory judges and wrong labels."""
+    names = suite_names(suites)
+
+    def name_of(suite: SuiteSummary) -> str:
+        """The eval, with the model if the run compares several."""
+        name = names[suite.prompt, suite.dataset, suite.eval]
+        return f"{name} on {suite.model}" if suite.comparison else name
+
     lines: list[StyledLine] = []
     for suite in suites:
         if suite.judge_calls:
@@ -311,14 +318,14 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
             tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
             lines.append(
                 StyledLine(
-                    f"judge calls: {_suite_name(suite)}, {suite.judge_calls}{live}{retried},"
+                    f"judge calls: {name_of(suite)}, {suite.judge_calls}{live}{retried},"
                     f" {tokens} tokens, {money(suite.judge_cost_usd)},"
                     f" {duration(suite.judge_latency_s)} per judgement",
                     "quiet",
                 )
             )
     lines += [
-        StyledLine(f"{_suite_name(suite)}: {rates}", "quiet")
+        StyledLine(f"{name_of(suite)}: {rates}", "quiet")
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
@@ -327,7 +334,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
-                f"  {_suite_name(suite)}: {judge.name} ({judge.status_reason}),"
+                f"  {name_of(suite)}: {judge.name} ({judge.status_reason}),"
                 f" passed {judge.passed}, failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
@@ -335,7 +342,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         ]
     for suite in suites:
         for judge in wrong_labels(suite):
-            lines.append(StyledLine(f"labels of {_suite_name(suite)} by {judge.name}:"))
+            lines.append(StyledLine(f"labels of {name_of(suite)} by {judge.name}:"))
             lines += [
                 StyledLine(f"  {line}", "plain" if number else "quiet")
                 for number, line in enumerate(table_lines(label_table(judge), texts=[0]))
@@ -356,11 +363,6 @@ def rates_of_k(suite: SuiteSummary) -> str:
         f"all k trials pass: {format_rates('^', suite.all_of_k)};"
         f" at least one: {format_rates('@', suite.one_of_k)}"
     )
-
-
-def _suite_name(suite: SuiteSummary) -> str:
-    """The prompt, with the model if the run compares several."""
-    return f"{suite.prompt} on {suite.model}" if suite.comparison else suite.prompt
 
 
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:
