@@ -84,10 +84,11 @@ class EvalParts:
         )
 
     def result(self, trials: Sequence[Trial], pass_rate: float = 1.0, **more: Any) -> EvalResult:
-        """`suite`, `case` and `node_id` may be given."""
+        """`suite`, `case` and `node_id` may be given; a short id is one of the eval `test_alert`."""
+        node_id = more.pop("node_id", "c0")
         given: dict[str, Any] = {
             "suite": self.suite(trials=len(trials), pass_rate=pass_rate),
             "case": self.case(),
-            "node_id": "evals/test_alert.py::test_alert[c0]",
+            "node_id": node_id if "[" in node_id else f"evals/test_alert.py::test_alert[{node_id}]",
         }
         return EvalResult(trials=tuple(trials), **(given | more))

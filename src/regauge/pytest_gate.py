@@ -309,7 +309,7 @@ class PytestGate:
             if not_run:
                 note = (
                     f"this command does not run assertions and fixtures of {', '.join(not_run)}:"
-                    f" pytest evals --gate {self._request.ref} runs them"
+                    f" {self._session.project.run_command} --gate {self._request.ref} runs them"
                 )
                 comparison = replace(comparison, notes=[*comparison.notes, note])
             with comparison.base_commit.checkout:

@@ -411,7 +411,8 @@ def _unmeasured_prompts(
             )
             if _is_own_eval(path, project):
                 place = project.relative(path).as_posix()
-                fix = f"name the file, too, which is its own eval: pytest evals {place}"
+                command = f"{project.run_command} {place}"
+                fix = f"name the file, too, which is its own eval: {command}"
         else:
             continue
         yield Diagnostic(path=project.relative(path), message=message, fix=fix)

@@ -418,6 +418,11 @@ class PytestRun:
             words = error.short if isinstance(error, CaseFailed) else str(error)
             vars(report).update(regauge_at=planned_case.case.location, regauge_short=words)
             if isinstance(error, CaseFailed):
+                path, colons, rest = report.nodeid.partition("::")
+                place = os.path.relpath(
+                    self._config.rootpath / path, self._config.invocation_params.dir
+                )
+                error.node = f"{place}{colons}{rest}"
                 vars(report)["regauge_failed"] = asdict(failed_case(planned_case, error))
         if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):
             report.outcome = "skipped"

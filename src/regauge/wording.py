@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,34 @@ def first_of(names: Iterable[object], limit: int) -> str:
     texts = [str(name) for name in names]
     rest = f" and {len(texts) - limit} more" if len(texts) > limit else ""
     return ", ".join(texts[:limit]) + rest
+
+
+def eval_names(evals: Iterable[tuple[str, str, str]]) -> list[str]:
+    """A unique name for each eval: its prompt's, with the part that distinguishes it.
+
+    Args:
+        evals: The prompt, dataset and function of each.
+
+    >>> eval_names([("triage", "triage", "test_triage")])
+    ['triage']
+    >>> eval_names([("triage", "mails", "test_a"), ("triage", "chats", "test_b")])
+    ['triage (mails)', 'triage (chats)']
+    >>> eval_names([("triage", "mails", "test_a"), ("triage", "mails", "test_b")])
+    ['triage (test_a)', 'triage (test_b)']
+    """
+    evals = [*evals]
+    prompts = Counter(prompt for prompt, _, _ in evals)
+    datasets = Counter((prompt, dataset) for prompt, dataset, _ in evals)
+    names: list[str] = []
+    for prompt, dataset, function in evals:
+        part = dataset if datasets[prompt, dataset] == 1 else function
+        name = f"{prompt} ({part})" if prompts[prompt] > 1 else prompt
+        number = 2
+        while name in names:  # two files have a function of one name
+            name = f"{prompt} ({part}, {number})"
+            number += 1
+        names.append(name)
+    return names
 
 
 def table_lines(

@@ -95,6 +95,53 @@ def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: Eval
     assert re.search(rf"{note}\d+: pytest evals --gate main runs them", estimate)
 
 
+def test_messages_run_evals_that_are_not_in_evals(gated: EvalProject):
+    (gated.root / "evals").rename(gated.root / "quality")
+    git(gated, "add", "-A")
+    git(gated, "commit", "-qm", "Move the evals")
+    git(gated, "branch", "-f", "main")
+    messages = [
+        gated.command(*words.split()).stdout
+        for words in ("runs list", "log triage --runs", "new case triage disk-9 --input text=x")
+    ]
+    messages.append(gated.command("gate", "main", "--evals", "quality").stdout)
+    commands = [re.findall(r"(?m): (pytest.*?)(?: runs them)?$", text) for text in messages]
+    assert commands == [
+        ["pytest"],
+        ["pytest -k triage"],
+        ["pytest -k disk-9"],
+        ["pytest --gate main"],
+    ]
+    gated.pytest("-k", "disk-9").assert_outcomes(passed=1, deselected=3)
+
+
+def test_lint_names_accepted_cases_that_no_dataset_has(gated: EvalProject):
+    reword(gated)
+    path = gated.root / "prompts/triage.prompt.yml"
+    text = path.read_text(encoding="utf-8")
+    case = "    {key}: [{{case: {case}, reason: rare}}]\n"
+    entries = case.format(key="accepted", case="disk-9") + case.format(
+        key="removed", case="disk-001"
+    )
+    path.write_text(
+        text.replace("    text: Reword\n", f"    text: Reword\n{entries}"), encoding="utf-8"
+    )
+    line = text[: text.index("    text: Reword")].count("\n") + 2
+    problems = [
+        f"prompts/triage.prompt.yml:{line}: `accepted` names 'disk-9', which is no golden case of",
+        f"prompts/triage.prompt.yml:{line + 1}: `removed` names 'disk-001', which is still there",
+    ]
+    linted = gated.command("lint")
+    assert linted.returncode == 1
+    rejected = gated.command("gate", "main")
+    for problem in problems:
+        assert f"error: {problem}" in linted.stdout
+        assert problem.partition(": ")[2] in rejected.stdout
+    git(gated, "commit", "-qam", "Accept")
+    assert all(f"warning: {problem}" in gated.command("lint").stdout for problem in problems)
+    assert f"error: {problems[0]}" in gated.command("lint", "--base", "main").stdout
+
+
 def test_an_accepted_gate_names_passed_outputs_that_are_cut_off(gated: EvalProject):
     path = gated.root / "prompts/triage.prompt.yml"
     path.write_text(f"{path.read_text()}modelParameters: {{maxTokens: 2}}\n", encoding="utf-8")

@@ -121,15 +121,17 @@ def test_completions_that_several_evals_judge_are_one_trial(project: EvalProject
     project.eval(TWO_EVALS)
     project.run().assert_outcomes(passed=15)
     project.golden([project.case(n, ok=n > 0) for n in range(5)])
-    project.run().assert_outcomes(passed=14, failed=1)
-    first, second = (record["suites"][0] for record in project.records())
+    ran = project.run()
+    ran.assert_outcomes(passed=14, failed=1)
+    ran.stdout.fnmatch_lines(["triage (test_labels): all k trials pass: pass^1 80 %*"])
+    first, second = (record["suites"][1] for record in project.records())
     assert first["all_of_k"] == first["one_of_k"] == [1.0, 1.0]
     assert second["all_of_k"] == second["one_of_k"] == [0.8, 0.8]
     logged = regauge(project, "log", "triage", "--runs").output
     assert "100.0 % (5/5)" in logged
     assert "80.0 % (4/5)" in logged
     compared = json.loads(regauge(project, "runs", "compare", "--json").stdout)
-    (change,) = compared["suites"][0]["changes"]
+    (change,) = compared["suites"][1]["changes"]
     sides = [[change[side][key] for key in ("passed", "measured")] for side in ("before", "after")]
     assert sides == [[2, 2], [0, 2]]
     assert change["after"]["judge"] == "agrees"
@@ -137,6 +139,76 @@ def test_completions_that_several_evals_judge_are_one_trial(project: EvalProject
     grid = regauge(project, "runs", "compare", *runs, runs[0]).output
     assert "2/2" in grid
     assert "0/2" in grid
+
+
+EVALS_THAT_DIFFER = """\
+from regauge import golden
+
+def agrees(output, case):
+    return case.expected["ok"]
+
+def differs(output, case):
+    return not case.expected["ok"]
+
+@golden("triage", judges=[agrees])
+def test_agrees(result):
+    result.check()
+
+@golden("triage", judges=[differs])
+def test_differs(result):
+    result.check()
+"""
+
+
+def test_two_evals_whose_cases_change_places_are_two_changes(
+    project: EvalProject, regauge: Regauge
+):
+    project.eval(EVALS_THAT_DIFFER)
+    project.golden([project.case(0), project.case(1)])
+    project.run().assert_outcomes(passed=2, failed=2)
+    project.golden([project.case(0), project.case(1, ok=False)])
+    ran = project.run()
+    ran.assert_outcomes(passed=2, failed=2)
+    ran.stdout.re_match_lines(
+        [r"triage \(test_agrees\) .* 2 +1 +1 ", r"triage \(test_differs\) .* 2 +1 +1 "]
+    )
+    runs = [record["id"] for record in project.records()]
+    compared = regauge(project, "runs", "compare", "--no-diff").output
+    assert _shown(project, compared.split("\n\n", 2)[2]) == snapshot("""\
+triage (test_agrees)  1.0.0 (DIGEST)  sim:clerk-1 (simulated): 1 worse, 1 the same
+worse               1/1 -> 0/1    disk-001
+
+triage (test_differs)  1.0.0 (DIGEST)  sim:clerk-1 (simulated): 1 better, 1 the same
+better              0/1 -> 1/1    disk-001
+""")
+    grid = regauge(project, "runs", "compare", *runs, runs[0]).output
+    assert _shown(project, grid.split("\n\n", 2)[2]) == snapshot("""\
+triage (test_agrees): cases that differ
+A       B       C       case
+1/1     0/1     1/1     disk-001
+
+triage (test_differs): cases that differ
+A       B       C       case
+0/1     1/1     0/1     disk-001
+
+2 cases with the same pass rate in all runs
+""")
+    logged = regauge(project, "log", "triage", "--runs").output
+    assert _shown(project, logged) == snapshot("""\
+triage (test_agrees) · sim:clerk-1 (simulated) · 2 runs  █▅
+version  content       day         pass rate      0 to 100 %, 95 % interval              cost  runs
+1.0.0    DIGEST------  DAY-------  100.0 % (2/2)  │        ───────────────●│  34 to 100  $0    1
+1.0.0    DIGEST------  DAY-------  50.0 % (1/2)   │  ──────────●─────────  │  9 to 91    $0    1     other cases
+
+triage (test_differs) · sim:clerk-1 (simulated) · 2 runs  ▁▅
+version  content       day         pass rate     0 to 100 %, 95 % interval            cost  runs
+1.0.0    DIGEST------  DAY-------  0.0 % (0/2)   │●───────────────        │  0 to 66  $0    1
+1.0.0    DIGEST------  DAY-------  50.0 % (1/2)  │  ──────────●─────────  │  9 to 91  $0    1     other cases
+""")
+    assert regauge(project, "log", "triage").stderr == snapshot("""\
+note: not in a git repository, so no days and no commits
+pass rates are those of sim:clerk-1 (simulated) in evals/test_triage.py::test_agrees; of all evals: regauge log triage --runs
+""")
 
 
 def test_evals_that_share_completions_add_no_evidence_to_a_comparison_of_models(live: EvalProject):
@@ -310,7 +382,7 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
         with sqlite3.connect(path) as database:
             if how == "newer":
                 database.execute("INSERT INTO regauge_schema VALUES (99, '9.0')")
-                problem = "written by a newer regauge (schema 99, this one knows 2)"
+                problem = "written by a newer regauge (schema 99, this one knows 3)"
             else:
                 database.execute("DROP TABLE regauge_suites")
                 problem = "no such table: regauge_suites"

@@ -73,6 +73,7 @@ def _suite(run: str, **more: Any) -> MeasuredSuite:
         "version": "1.0.0",
         "prompt_digest": "a" * 64,
         "dataset": "triage",
+        "eval": "evals/test_triage.py::test_triage",
         "model": "local:clerk",
         "side": None,
         "cases": 3,
@@ -146,7 +147,7 @@ def test_an_older_schema_is_brought_up_to_date_and_a_newer_one_refused(place: St
     assert Store(place, steps=more).ids() == newer.ids()
     with pytest.raises(StoreError) as refused:
         Store(place)
-    assert "written by a newer regauge (schema 3, this one knows 2)" in str(refused.value)
+    assert "written by a newer regauge (schema 4, this one knows 3)" in str(refused.value)
     assert "install that version of regauge" in str(refused.value)
 
 

@@ -75,7 +75,7 @@ def test_json_is_read_with_tabs_and_escaped_characters(place: Place):
 def test_lists_of_values_and_deerror_assertions_become_cases(place: Place):
     place.write("promptfooconfig.yaml", CONFIG)
     out = place.regauge("import", "promptfoo", ".")
-    assert "1 eval, 2 golden cases, 6 assertions, 0 of them unmeasured" in out
+    assert "1 eval, 2 golden cases, 6 assertions\n" in out
     first, second = cases(place, "shop")
     assert (first["id"], second["id"]) == ("german", "german-2")
     assert second["inputs"] == {"name": "Bob", "language": "German"}
@@ -448,7 +448,7 @@ def test_assertions_of_red_teaming_and_without_a_type_are_named_once(here: Here)
     checks_of(here, {"type": None, "value": "x"}, *({"type": one} for one in plugins))
     report = here.read("IMPORT.md")
     assert report.count("regauge has no red teaming; keep promptfoo for it") == 1
-    assert "`an assertion` has no counterpart here and is unmeasured: it has no type" in report
+    assert "`an assertion` is unmeasured: it has no type" in report
 
 
 @pytest.mark.parametrize(
@@ -492,9 +492,7 @@ def test_an_assertion_without_counterpart_is_unmeasured_and_named(
     here.write("program.py", "import sys\n\nprint(sys.argv[1])\n")
     (check,) = checks_of(here, assertion)
     assert list(check) == ["unmeasured"]
-    assert f"`{assertion['type']}` has no counterpart here and is unmeasured" in here.read(
-        "IMPORT.md"
-    )
+    assert f"`{assertion['type']}` is unmeasured" in here.read("IMPORT.md")
 
 
 @pytest.mark.parametrize(

@@ -59,15 +59,19 @@ def test_a_prompt_that_is_deleted_in_a_linked_directory_is_named(tmp_path: Path)
 
 
 @pytest.mark.parametrize("path", [PROMPT, "prompts", LOCK], ids=["prompt", "directory", "lock"])
-def test_a_gate_refuses_links_out_of_the_repository(path: str, tmp_path: Path):
+def test_links_out_of_the_repository_are_refused(path: str, tmp_path: Path):
     """A base has no text there, so any change would pass as new."""
     (tmp_path / "shop").mkdir()
     repo = GateRepo(tmp_path / "shop")
     link(repo, path, tmp_path / "outside" / (path.rpartition("/")[2]))
-    repo.regauge("lint")
     repo.edit(PROMPT, *REWORDED)
-    repo.regauge("bump", NAME, "minor", "-m", "What changed")
-    assert (repo.root / path).is_symlink()
-    refused = repo.gate(code=2)
-    assert " is outside the git repository " in refused
-    assert "fix: move it into the repository; a link to it is not enough" in refused
+    for command, code in (
+        (["bump", NAME, "minor", "-m", "What changed"], 2),
+        (["lint"], 1),
+        (["refine", NAME, "--dry-run"], 2),
+        (["gate", "main"], 2),
+    ):
+        refused = repo.regauge(*command, code=code)
+        assert " is outside the git repository " in refused
+        assert "fix: move it into the repository; a link to it is not enough" in refused
+    assert "version: 1.0.0" in repo.read(PROMPT)

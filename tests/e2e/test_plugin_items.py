@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -24,6 +26,15 @@ def test_each_case_is_one_item_that_can_be_selected_by_its_id(project: EvalProje
     )
     assert [row["case"] for row in project.rows()] == ["disk-001", "disk-003"]
     assert [line["case"] for line in project.recordings()] == ["disk-001", "disk-003"]
+
+
+def test_a_failed_case_is_repeated_from_the_directory_of_the_run(
+    project: EvalProject, monkeypatch: pytest.MonkeyPatch
+):
+    project.judged_by("max_words(1)")
+    monkeypatch.chdir(project.root / "evals")
+    (again,) = re.findall("again: pytest (.*)", project.pytest("-k", "disk-001").stdout.str())
+    project.pytest(*shlex.split(again)).assert_outcomes(failed=1)
 
 
 def test_a_root_directory_above_the_project_does_not_hide_it(project: EvalProject):
@@ -478,6 +489,41 @@ def test_files_of_evals_that_cannot_be_collected_are_in_the_record(
     assert "5 cases, none failed; 3 tests failed apart from judges" in (
         project.command("report", "latest").stdout
     )
+
+
+TEARDOWN_FAILS = """\
+import pytest
+
+@pytest.fixture(autouse=True)
+def database(request):
+    yield
+    assert "disk-001" not in request.node.name, "connection lost"
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+def test_a_case_whose_test_fails_after_its_judges_did_not_pass(
+    project: EvalProject, workers: Sequence[str]
+):
+    project.write("evals/conftest.py", TEARDOWN_FAILS)
+    project.judged_by(
+        "min_chars(1)",
+        body="result.check(); assert result.case.id != 'disk-002', 'mine'",
+    )
+    result = project.run(*workers)
+    result.assert_outcomes(passed=4, failed=1, errors=1)
+    record = project.records()[-1]
+    assert len(record["failed_tests"]) == 2
+    suite = record["suites"][0]
+    assert (suite["cases"], suite["passed"], suite["failed"]) == (5, 3, 2)
+    outcomes = {row["case"]: (row["outcome"], row["case_outcome"]) for row in project.rows()}
+    assert {case for case, pair in outcomes.items() if pair == ("passed", "failed")} == {
+        "disk-001",
+        "disk-002",
+    }
+    report = project.command("report", "latest").stdout
+    assert "2 of 5 cases failed, 0 unmeasured; 2 tests failed apart from judges" in report
+    assert "60.0 % (3/5)" in project.command("log", "triage", "--runs").stdout
 
 
 def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalProject):

@@ -583,6 +583,20 @@ def test_too_few_calls_of_the_refiner_model_end_with_a_fix(
     assert refiner.total == int(calls)
 
 
+def test_outputs_that_end_at_their_limit_of_tokens_are_named(repo: GateRepo, refiner: Endpoint):
+    text = repo.read(PROMPT)
+    repo.write(PROMPT, re.sub(r"maxTokens: \d+", "maxTokens: 3", text))
+    words = by_refiner(repo, refiner, edit("delete", ANSWER_LINE, ""), kind="golden-wrong")
+    prompts: list[str] = []
+    reply = refiner.answer
+    refiner.answer = lambda text: prompts.append(text) or reply(text)  # type: ignore[func-returns-value]
+    said = repo.regauge("refine", *words)
+    cut_off = re.search(r"note +(\d+) of \1 outputs are cut off at maxTokens 3: raise it", said)
+    assert cut_off, said
+    assert cut_off[0].partition(" ")[2].strip() in result(repo)["preflight"]
+    assert "the output is cut off at maxTokens 3" in prompts[0]
+
+
 def test_a_question_to_a_person_is_asked_and_edits_nothing(repo: GateRepo, refiner: Endpoint):
     unused = edit("delete", ANSWER_LINE, "")
     told = by_refiner(repo, refiner, unused, kind="golden-wrong")

@@ -92,6 +92,10 @@ def test_commands_that_make_no_sense_exit_with_2(project: EvalProject):
     assert project.command("report", "--format=docx").returncode == 2
     unknown = project.command("report", "-o", "run.docx")
     assert unknown.returncode == 2
+    bare = project.command("report", "-o", "run")
+    note = "note: run has no suffix, so it is Markdown; for another format add --format, or end"
+    assert note in bare.stderr
+    assert "note" not in project.command("report", "--format", "md", "-o", "run").stderr
     assert "run.docx: no format has the suffix .docx\n  fix: add --format, or" in unknown.stderr
     assert project.run("--report=-").ret == pytest.ExitCode.USAGE_ERROR
     assert not (project.root / "-").exists()

@@ -104,6 +104,7 @@ def line_document(line: TrendLine) -> Mapping[str, object]:
     """A trend line as JSON."""
     return {
         "dataset": line.dataset,
+        "eval": line.eval,
         "model": line.model,
         "simulated": is_simulated(line.model),
         "runs": line.runs,

@@ -9,7 +9,7 @@ import click
 from regauge.cli._options import STDOUT, json_option, output_option, write_output
 from regauge.cli._terminal import echo, echo_json
 from regauge.errors import UsageError
-from regauge.importers import load_importer, plan_files, write_files
+from regauge.importers import count_text, load_importer, plan_files, write_files
 from regauge.project import Project
 from regauge.wording import plural
 
@@ -53,7 +53,6 @@ def import_command(
     root = Project.find().root
     imported = importer(path, root=root, name=name)
     plan = plan_files(format_name, imported, root, check=check)
-    cases = sum(map(len, imported.datasets.values()))
     if as_json:
         notes = [
             {"kind": note.kind, "place": str(note.place), "text": note.text}
@@ -63,7 +62,7 @@ def import_command(
             "format": format_name,
             "written": [] if check else plan.paths,
             "evals": len(imported.evals),
-            "cases": cases,
+            "cases": sum(map(len, imported.datasets.values())),
             "assertions": imported.assertions,
             "unmeasured": imported.unmeasured,
             "notes": notes,
@@ -80,10 +79,7 @@ def import_command(
         echo(f"wrote {path_written}", style="green")
     # The report joins all places of a text on one line.
     manual_lines = len({note.text for note in imported.notes if note.kind == "manual"})
-    echo(
-        f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"
-        f" {plural(imported.assertions, 'assertion')}, {imported.unmeasured} of them unmeasured"
-    )
+    echo(count_text(imported))
     if manual_lines:
         verb = "needs" if manual_lines == 1 else "need"
         count = plural(manual_lines, "line")

@@ -52,7 +52,7 @@ _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
     default="HEAD",
     show_default=True,
     metavar="REF",
-    help="Commit, branch or tag whose prompts.lock must be kept.",
+    help="Commit, branch or tag with the previous prompts.lock and changelogs.",
 )
 @strict_option
 @json_option

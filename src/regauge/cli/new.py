@@ -310,7 +310,7 @@ def case_command(
         click.echo(json.dumps({"path": place, "line": line, "case": document}, ensure_ascii=False))
     else:
         echo(f"added {document['id']} to {place}:{line}", style="green")
-        echo(f"  see it: pytest evals -k {document['id']}")
+        echo(f"  see it: {project.run_command} -k {document['id']}")
 
 
 def _expected(text: str) -> JSON:

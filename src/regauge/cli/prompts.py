@@ -40,6 +40,7 @@ from regauge.prompts import (
     Repository,
     Semver,
     bump,
+    check_links,
     find_prompt,
     load_prompt,
     load_version,
@@ -50,11 +51,11 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.reports import money
+from regauge.reports import money, suite_names
 from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from regauge.cli._targets import TargetCommands
@@ -123,6 +124,9 @@ def _load(prompt: str) -> Prompt:
     name, sign, version_text = prompt.partition("@")
     if not sign or prompt.endswith((".yml", ".yaml")):
         return load_prompt(find_prompt(prompt, also=[*Project.find().settings.targets]))
+    if not version_text.strip():
+        fix = "write it after the @, or leave the @ out; `regauge log NAME` lists versions"
+        raise UsageError(f"{prompt!r} has no version", fix=fix)
     try:
         version = Semver.parse(version_text)
     except ValueError:
@@ -230,7 +234,12 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     repository = Repository.find(path.parent)
     records = version_records(path, repository)
     state = _state_of_file(path)
-    points = _points(prompt_name(path), model)
+    lines = [
+        line
+        for line in measured_lines(Project.find(), [prompt_name(path)])
+        if model in {None, line.model}
+    ]
+    points = _points(lines)
     if as_json:
         document = {
             "name": prompt_name(path),
@@ -250,7 +259,11 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         echo(_version_line(record, points, with_rates=bool(measured)))
     models = sorted({point.suite.model for point in measured})
     if models:
-        click.echo(f"pass rates are those of {', '.join(map(model_text, models))}", err=True)
+        note = f"pass rates are those of {', '.join(map(model_text, models))}"
+        if any(line.eval for line in lines):
+            evals = sorted({point.suite.eval for point in measured})
+            note += f" in {', '.join(evals)}; of all evals: regauge log {quote(prompt)} --runs"
+        click.echo(note, err=True)
     if state != "released":
         echo(f"{short_path(path)}: {state}", style="yellow")
 
@@ -271,7 +284,8 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     target = _target(prompt)
     names = target.evals if target is not None else (prompt_name(find_prompt(prompt)),)
     name = ", ".join(names)
-    history = History.open(Project.find(), os.environ)
+    project = Project.find()
+    history = History.open(project, os.environ)
     for run, problem in history.caught_up.unreadable:
         click.echo(f"{run}  unreadable: {problem}", err=True)
     lines = [
@@ -287,23 +301,27 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     if not lines:
         with_model = f" with {model}" if model else ""
         click.echo(
-            f"no run of {name}{with_model} in {history.place.display} yet: pytest evals -k {name}"
+            f"no run of {name}{with_model} in {history.place.display} yet:"
+            f" {project.run_command} -k {name}"
         )
+    eval_names = suite_names(line.points[-1].suite for line in lines if line.eval)
     for number, line in enumerate(lines):
         if number:
             click.echo()
-        for text in _table(line.points[-1].suite.prompt, line, limit):
+        prompt = line.points[-1].suite.prompt
+        on = "" if line.dataset == prompt else f" on {line.dataset}"
+        title = eval_names.get((prompt, line.dataset, line.eval), f"{prompt}{on}")
+        for text in _table(title, line, limit):
             echo(text)
 
 
-def _table(name: str, line: TrendLine, number: int) -> Iterator[str]:
+def _table(title: str, line: TrendLine, number: int) -> Iterator[str]:
     points = line.points[-number:]
-    on = "" if line.dataset == name else f" on {line.dataset}"
     runs = plural(line.runs, "run")
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
     rates = sparkline([point.suite.rate for point in points])
-    yield f"{name}{on} · {model_text(line.model)} · {runs}  {rates}"
+    yield f"{title} · {model_text(line.model)} · {runs}  {rates}"
     header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "cost")
     rows = [(*header, "runs", ""), *(_row(point) for point in points)]
     yield from table_lines(rows)
@@ -325,12 +343,11 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
     )
 
 
-def _points(name: str, model: str | None) -> dict[str, TrendPoint]:
+def _points(lines: Sequence[TrendLine]) -> dict[str, TrendPoint]:
     """Trend points by digest of the version, from the line with most runs."""
     return {
         point.suite.prompt_digest: point
-        for line in reversed(measured_lines(Project.find(), [name]))
-        if model in {None, line.model}
+        for line in reversed(lines)
         for point in line.points
         if point.suite.rate is not None
     }
@@ -462,9 +479,10 @@ def bump_command(
     version and changelog of the file change.
     """
     if message is not None and not message.strip():
-        raise UsageError("--message is empty", fix="write what changed, or leave it out")
+        raise UsageError("-m is empty", fix="write a value, or leave it out")
     path = find_prompt(prompt)
     lock = lock_of(path)
+    check_links(Project.find().root, [path, lock.path])
     with suppress(GitError):  # a release needs no git
         if diagnostics := lock.check_since("HEAD", name=prompt_name(path)):
             raise LockError(diagnostics)

@@ -178,8 +178,10 @@ def _json_pieces(record: RunRecord, rows: Iterable[dict[str, Any]]) -> Iterator[
 
 def _format_of(output: str) -> Format:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    fix = f"add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
+    if not suffix and output != STDOUT:
+        echo(f"note: {output} has no suffix, so it is Markdown; for another format {fix}", err=True)
     if suffix not in _SUFFIXES:
-        fix = f"add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
         raise UsageError(f"{output}: no format has the suffix {suffix}", fix=fix)
     return _SUFFIXES[suffix]
 

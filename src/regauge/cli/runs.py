@@ -26,7 +26,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import echo, echo_json, echo_lines, model_text
 from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
-from regauge.history import History, RunOutline, compare_runs
+from regauge.history import History, RunOutline, compare_runs, find_several
 from regauge.project import Project
 from regauge.reports import (
     RunTally,
@@ -45,6 +45,7 @@ from regauge.reports import (
     recorded_lines,
     run_markdown,
     suite_lines,
+    suite_names,
 )
 from regauge.wording import plural, printable
 
@@ -100,7 +101,7 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
         click.echo(printable(f"{error}\nwhat follows are the runs of this machine"), err=True)
         runs, place = list(_list_local(project, limit=limit)), ".regauge/runs"
     if not runs and not as_json:
-        click.echo(f"no runs in {place} yet: pytest evals")
+        click.echo(f"no runs in {place} yet: {project.run_command}")
     for record in runs:
         if as_json:
             click.echo(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
@@ -311,9 +312,9 @@ def compare_command(
         for line in suite_lines(joint_record.suites):
             echo(line.text)
     if len(labelled_runs) > _PAIR:
-        _show_grid(labelled_runs)
+        _show_grid(labelled_runs, joint_record)
     else:
-        _show_changes(suites, outputs=outputs, diffs=not no_diff)
+        _show_changes(suites, joint_record, outputs=outputs, diffs=not no_diff)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,11 +333,15 @@ class _LabelledRun:
     outline: RunOutline = field(default_factory=RunOutline)
 
 
-def _show_changes(suites: Sequence[SuiteComparison], *, outputs: bool, diffs: bool) -> None:
+def _show_changes(
+    suites: Sequence[SuiteComparison], joint_record: RunRecord, *, outputs: bool, diffs: bool
+) -> None:
     """Print the cases that differ between two runs, with their outputs."""
+    names = suite_names(joint_record.suites)
     for suite in suites:
         click.echo()
-        echo(_headline(suite), bold=True)
+        name = names.get((suite.prompt, suite.dataset, suite.eval), "")
+        echo(_headline(suite, name), bold=True)
         for change in suite.changes:
             if outputs or change.change != "output":
                 word, style = _WORDS[change.change]
@@ -421,11 +426,13 @@ def _find_differing(runs: Sequence[_LabelledRun]) -> tuple[list[dict[str, Any]],
     Returns:
         These, with passed and measured trials by run, and the number of other cases.
     """
-    all_counts = {run.label: run.outline.count_cases() for run in runs if run.outline.suites}
+    outlines = {run.label: run.outline for run in runs if run.outline.suites}
+    several = find_several(outlines.values())
+    all_counts = {label: outline.count_cases(several) for label, outline in outlines.items()}
     differing: list[dict[str, Any]] = []
     cases = {key: None for counts in all_counts.values() for key in counts}
     for key in cases:
-        prompt, dataset, case = key
+        prompt, dataset, eval_node, case = key
         case_counts = {
             label: list(counts[key]) for label, counts in all_counts.items() if key in counts
         }
@@ -436,20 +443,28 @@ def _find_differing(runs: Sequence[_LabelledRun]) -> tuple[list[dict[str, Any]],
             shares.add(None)
         if len(shares) > 1:
             differing.append(
-                {"prompt": prompt, "dataset": dataset, "case": case, "counts": case_counts}
+                {
+                    "prompt": prompt,
+                    "dataset": dataset,
+                    "eval": eval_node,
+                    "case": case,
+                    "counts": case_counts,
+                }
             )
     return differing, len(cases) - len(differing)
 
 
-def _show_grid(runs: Sequence[_LabelledRun]) -> None:
+def _show_grid(runs: Sequence[_LabelledRun], joint_record: RunRecord) -> None:
     """Print the cases that differ, with their counts in each run."""
     differing, same_count = _find_differing(runs)
-    prompt = ""
+    names = suite_names(joint_record.suites)
+    previous = ""
     for case in differing:
-        if case["prompt"] != prompt:
-            prompt = case["prompt"]
+        name = names.get((case["prompt"], case["dataset"], case["eval"]), case["prompt"])
+        if name != previous:
+            previous = name
             click.echo()
-            echo(f"{prompt}: cases that differ", bold=True)
+            echo(f"{name}: cases that differ", bold=True)
             click.echo("  ".join(f"{run.label:<6}" for run in runs) + "  case")
         counts = [case["counts"].get(run.label) for run in runs]
         cells = ["-" if count is None else f"{count[0]}/{count[1]}" for count in counts]
@@ -470,7 +485,7 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
         for name in names:
             _run(project, name)  # report an unknown run first
         number = "is no other run" if names else "are no two runs"
-        fix = "run pytest evals; or name both, see regauge runs list"
+        fix = f"run {project.run_command}; or name both, see regauge runs list"
         raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
     return a, b
 
@@ -519,14 +534,15 @@ def _commit(run: RunRecord) -> str:
     return run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
 
 
-def _headline(suite: SuiteComparison) -> str:
+def _headline(suite: SuiteComparison, name: str) -> str:
     on = "" if suite.dataset == suite.prompt else f" on {suite.dataset}"
+    name = name or f"{suite.prompt}{on}"
     counts = [f"{suite.count(change)} {words}" for change, (words, _) in _WORDS.items()]
     counts = [
         *(count for count in counts if not count.startswith("0 ")),
         f"{suite.unchanged} the same",
     ]
-    return f"{suite.prompt}{on}  {_versions(suite)}: {', '.join(counts)}"
+    return f"{name}  {_versions(suite)}: {', '.join(counts)}"
 
 
 def _versions(suite: SuiteComparison) -> str:

@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         policy_to_json as policy_to_json,
         stored_number as stored_number,
     )
+    from regauge.gate._refusal import find_accepted as find_accepted
     from regauge.gate._replay import (
         ReplayEvidence as ReplayEvidence,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ from regauge.gate._refusal import (
     refusal_of_trials,
     shorten_list,
 )
-from regauge.wording import first_of, plural
+from regauge.wording import eval_names, first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,7 +149,8 @@ def _suites(
     baseline: Baseline | None,
 ) -> Iterator[SuiteBase]:
     """Each eval of a session, with its planned cases, compared with its base."""
-    for (suite, planned_cases), name in zip(evals.items(), suite_names([*evals]), strict=True):
+    names = eval_names((suite.prompt.name, suite.dataset.name, suite.function) for suite in evals)
+    for (suite, planned_cases), name in zip(evals.items(), names, strict=True):
         replaces = baseline is not None and baseline.prompt == suite.prompt.name
         suite_base = compare_with_base(
             suite,
@@ -195,24 +195,6 @@ def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) ->
 def _entry_of(error: Diagnostic) -> tuple[int | None, str]:
     """The entry of a changelog that an error names; the rest of its message is of one suite."""
     return error.line, error.message.partition(",")[0]
-
-
-def suite_names(suites: Sequence[Eval]) -> list[str]:
-    """A unique name for each suite: its prompt's, with the part that distinguishes it."""
-    prompts = Counter(suite.prompt.name for suite in suites)
-    datasets = Counter((suite.prompt.name, suite.dataset.name) for suite in suites)
-    names: list[str] = []
-    for suite in suites:
-        name = prompt = suite.prompt.name
-        part = suite.dataset.name if datasets[prompt, suite.dataset.name] == 1 else suite.function
-        if prompts[prompt] > 1:
-            name = f"{prompt} ({part})"
-        number = 2
-        while name in names:  # two files have a function of one name
-            name = f"{prompt} ({part}, {number})"
-            number += 1
-        names.append(name)
-    return names
 
 
 def _nothing_selected(base_commit: BaseCommit, *, is_filtered: bool) -> Diagnostic:
@@ -284,7 +266,8 @@ class _EditedProject:
         if (trials := refusal_of_trials(base_commit)) is not None:
             refused.append(trials)
         if self.bars and not accept_judge_change and (self._prompt_changed or not is_noted):
-            refused.append(refusal_of_bars(self.bars, base_commit))
+            changed = self._prompt_changed
+            refused.append(refusal_of_bars(self.bars, base_commit, prompt_changed=changed))
         return list(dict.fromkeys(refused))
 
     def notes(self) -> Iterator[str]:
@@ -318,7 +301,9 @@ class _EditedProject:
         yield from undeclared_changes(base_commit, self.suites)
         edited = sum(len(suite.edited) for suite in self.suites if not suite.prompt_changed)
         if edited:
-            yield NotMeasured(text=plural(edited, "edited case"), command="pytest evals")
+            yield NotMeasured(
+                text=plural(edited, "edited case"), command=base_commit.project.run_command
+            )
         judging = [
             name
             for name in self._code
@@ -328,7 +313,7 @@ class _EditedProject:
         ]
         if judging and not self._has_trials:
             text = f"edited code or data of evals ({shorten_list(judging, _NAMES_MAX)})"
-            yield NotMeasured(text=text, command="pytest evals")
+            yield NotMeasured(text=text, command=base_commit.project.run_command)
 
     def caveats(self) -> Iterator[str]:
         """Notes for the reader of an accepted change."""

@@ -63,7 +63,7 @@ def undeclared_changes(
             files = first_of(undeclared, _NAMES_MAX)
             yield NotMeasured(
                 text=f"{target.name} with {files} edited",
-                command="pytest evals --record all",
+                command=f"{base_commit.project.run_command} --record all",
                 note=f"the target {target.name} uses {files}, whose change runs no case: name it"
                 " in `files` of the target, with the target's modules",
             )

@@ -338,9 +338,14 @@ def refusals_of(
     return tuple(refusals)
 
 
-def refusal_of_bars(bars: Sequence[MovedBar], base_commit: BaseCommit) -> Refusal:
+def refusal_of_bars(
+    bars: Sequence[MovedBar], base_commit: BaseCommit, *, prompt_changed: bool
+) -> Refusal:
     """The refusal of a change that lowers its own acceptance criteria."""
     behind = base_commit.tip != base_commit.commit
+    way = (
+        "merge this part on its own, or accept it" if prompt_changed else "accept it if it is meant"
+    )
     return Refusal(
         part="bar",
         message=f"the bar of this change may be lower than that of {base_commit.ref}, so nothing is"
@@ -349,7 +354,7 @@ def refusal_of_bars(bars: Sequence[MovedBar], base_commit: BaseCommit) -> Refusa
         fix=(
             f"git merge {base_commit.ref}, which is newer than this change; then " if behind else ""
         )
-        + f"merge this part on its own, or accept it: {_accept_hint(base_commit)}",
+        + f"{way}: {_accept_hint(base_commit)}",
     )
 
 
@@ -493,7 +498,8 @@ def notes_of(
         effect = (
             "base and candidate are compared on the new ones"
             if has_changed
-            else "none of these runs, as the prompt is unchanged; pytest evals runs them"
+            else "none of these runs, as the prompt is unchanged;"
+            f" {base_commit.project.run_command} runs them"
         )
         notes.append(
             f"{subject} other inputs or expectations than on the base; {effect}:"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         RunOutline as RunOutline,
         SuiteComparison as SuiteComparison,
         compare_runs as compare_runs,
+        find_several as find_several,
     )
     from regauge.history._history import (
         History as History,

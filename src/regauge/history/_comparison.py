@@ -9,12 +9,20 @@ from struct import Struct
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from regauge.reports import WORST_FIRST
+from regauge.reports import WORST_FIRST, eval_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 
-__all__ = ["CaseChange", "CaseSide", "Change", "RunOutline", "SuiteComparison", "compare_runs"]
+__all__ = [
+    "CaseChange",
+    "CaseSide",
+    "Change",
+    "RunOutline",
+    "SuiteComparison",
+    "compare_runs",
+    "find_several",
+]
 
 Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
 _CHANGES: tuple[Change, ...] = get_args(Change)
@@ -66,6 +74,7 @@ class SuiteComparison:
     """One prompt on one dataset in two runs.
 
     Attributes:
+        eval: The file and function; empty unless a run has several evals of the dataset.
         before: Version, digest and model in the first run; None if the suite is missing.
         after: Version, digest and model in the second run; None if the suite is missing.
         changes: The changed cases, the worst first.
@@ -74,6 +83,7 @@ class SuiteComparison:
 
     prompt: str
     dataset: str
+    eval: str
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     changes: Sequence[CaseChange]
@@ -87,13 +97,15 @@ class SuiteComparison:
 # A packed trial: its number, the digest of its request, its place in `WORST_FIRST`, and the digest
 # of its text.
 _TRIAL: Final = Struct("<d8sB8s")
-_Suite: TypeAlias = tuple[str, str, str]
+# Prompt, dataset, model and eval; the last two are empty where runs match without them.
+_Suite: TypeAlias = tuple[str, ...]
+_Several: TypeAlias = "AbstractSet[tuple[str, str, int]]"
 _Read: TypeAlias = "Callable[[], Iterable[Mapping[str, Any]]]"
 
 
 @dataclass(slots=True)
 class _SuiteOutline:
-    """One prompt on one dataset with one model.
+    """One eval of a prompt on one dataset with one model.
 
     Attributes:
         first: Values of the first row.
@@ -104,7 +116,7 @@ class _SuiteOutline:
     cases: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     def trials(self, case: str) -> list[_Trial]:
-        """The trials of a case, in order; evals that share a completion share a trial."""
+        """The trials of a case, in order; items that share a completion share a trial."""
         packed = sorted(_TRIAL.iter_unpack(self.cases.get(case, b"")), reverse=True)
         worst = {(number, request): (place, text) for number, request, place, text in packed}
         return [
@@ -144,26 +156,43 @@ class RunOutline:
         case = intern(row["case"])
         suite.cases[case] = suite.cases.get(case, b"") + trial
 
-    def count_cases(self) -> dict[_Suite, tuple[int, int]]:
-        """The passed and measured trials by prompt, dataset and case, over all models."""
+    def count_cases(self, several: _Several) -> dict[_Suite, tuple[int, int]]:
+        """The passed and measured trials by prompt, dataset, eval and case, over all models."""
         counts: dict[_Suite, tuple[int, int]] = {}
-        for (prompt, dataset, _), suite in self.suites.items():
+        for suite_key, suite in self.suites.items():
+            prompt, dataset, _, eval_node = _identity(suite_key, several)
             for case in suite.cases:
-                passed, measured = counts.get(key := (prompt, dataset, case), (0, 0))
+                passed, measured = counts.get(key := (prompt, dataset, eval_node, case), (0, 0))
                 more_passed, trials = _counts(suite.trials(case))
                 counts[key] = (passed + more_passed, measured + trials)
         return counts
 
-    def by_model(self, several: set[tuple[str, str]]) -> dict[_Suite, _SuiteOutline]:
-        """The suites, by model for the given prompts and datasets only."""
-        return {
-            (prompt, dataset, model if (prompt, dataset) in several else ""): suite
-            for (prompt, dataset, model), suite in self.suites.items()
-        }
-
 
 def _suite_of(row: Mapping[str, Any]) -> _Suite:
-    return row["prompt"], row["dataset"], row["model"]
+    return row["prompt"], row["dataset"], row["model"], eval_of(row["node"])
+
+
+def find_several(outlines: Iterable[RunOutline]) -> _Several:
+    """The prompts and datasets of which a run has several models or evals.
+
+    Returns:
+        Each with the place of the model or eval in the suite.
+    """
+    names = [
+        {(key[0], key[1], place, key[place]) for key in outline.suites for place in (2, 3)}
+        for outline in outlines
+    ]
+    counts = (Counter(name[:3] for name in of_run) for of_run in names)
+    return {key for of_run in counts for key, count in of_run.items() if count > 1}
+
+
+def _identity(suite: _Suite, several: _Several) -> _Suite:
+    """The part of a suite that is the same in both runs."""
+    prompt, dataset, *names = suite
+    parts = [
+        name if (prompt, dataset, place) in several else "" for place, name in enumerate(names, 2)
+    ]
+    return (prompt, dataset, *parts)
 
 
 def compare_runs(
@@ -175,18 +204,19 @@ def compare_runs(
     """Compare the suites of two runs, case by case.
 
     Suites are matched by prompt and dataset, so two models can be compared. If a run has several
-    models for them, the model must match, too.
+    models or evals for them, these must match, too.
 
     Args:
         before: The first run, and a function that reads its rows again.
         after: The second run, with such a function.
         with_outputs: Whether to read rows of cases in which only the output changed.
     """
-    several: set[tuple[str, str]] = set()
-    for outline, _ in (before, after):
-        counts = Counter(key[:2] for key in outline.suites)
-        several |= {key for key, models in counts.items() if models > 1}
-    old, new = before[0].by_model(several), after[0].by_model(several)
+    outlines = before[0], after[0]
+    several = find_several(outlines)
+    old, new = (
+        {_identity(key, several): suite for key, suite in outline.suites.items()}
+        for outline in outlines
+    )
     changes: dict[_Suite, dict[str, Change]] = {}
     unchanged: Counter[_Suite] = Counter()
     for key in dict.fromkeys([*old, *new]):
@@ -206,6 +236,7 @@ def compare_runs(
         SuiteComparison(
             prompt=key[0],
             dataset=key[1],
+            eval=key[3],
             before=old[key].first if key in old else None,
             after=new[key].first if key in new else None,
             changes=[
@@ -222,7 +253,7 @@ def compare_runs(
 
 def _changed_rows(
     changes: Mapping[_Suite, Mapping[str, Change]],
-    several: set[tuple[str, str]],
+    several: _Several,
     read: _Read,
     *,
     with_outputs: bool,
@@ -236,8 +267,7 @@ def _changed_rows(
     }
     rows_by_case: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
     for row in read() if identities else ():
-        prompt, dataset, model = _suite_of(row)
-        suite = (prompt, dataset, model if (prompt, dataset) in several else "")
+        suite = _identity(_suite_of(row), several)
         if (suite, row["case"]) in identities and row.get("side") != "base":
             rows_by_case.setdefault((suite, row["case"]), []).append(
                 {name: row[name] for name in _COPIED_FIELDS}
@@ -300,7 +330,7 @@ def _side(rows: Sequence[Mapping[str, Any]], identity: Mapping[str, Any] | None)
 
 
 def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows by trial; of several evals that share a completion, the row of the worst outcome."""
+    """The rows by trial; of several items that share a completion, the row of the worst outcome."""
     worst_last = sorted(rows, key=lambda row: WORST_FIRST.index(row["outcome"]), reverse=True)
     worst = {(row["trial"], row["request_digest"]): row for row in worst_last}
     return [worst[key] for key in sorted(worst)]

@@ -19,6 +19,7 @@ from regauge.reports import (
     WORST_FIRST,
     MeasuredSuite,
     RunRecord,
+    eval_of,
     list_runs,
     read_record,
     read_rows,
@@ -43,9 +44,11 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
             again when the entry is written.
     """
     first_trials: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
+    names_evals = any(suite.eval for suite in record.suites)  # earlier releases joined them
     for row in read():
         suite = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
-        _note_trial(first_trials[suite], row)
+        eval_node = eval_of(row["node"]) if names_evals else ""
+        _note_trial(first_trials[*suite, eval_node], row)
     return RunEntry(
         id=record.id,
         started_at=record.started_at,
@@ -98,7 +101,7 @@ def _suite(
     suite: SuiteSummary,
     first_trials: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
 ) -> MeasuredSuite:
-    key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side)
+    key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side, suite.eval)
     first = _join_evals(first_trials.get(key, {}).values())
     outcomes = Counter(first_trial.outcome for first_trial in first)
     return MeasuredSuite(
@@ -110,6 +113,7 @@ def _suite(
         version=suite.version,
         prompt_digest=suite.prompt_digest,
         dataset=_plain(suite.dataset),
+        eval=_plain(suite.eval),
         model=_plain(suite.model),
         side=suite.side,
         cases=outcomes.total(),
@@ -339,11 +343,13 @@ class TrendLine:
     """The points of one prompt on one dataset with one model, the oldest first.
 
     Attributes:
+        eval: The file and function; empty unless a run has several evals of the dataset.
         runs: The number of runs that measured any version.
         unmeasured: The number of runs that measured nothing.
     """
 
     dataset: str
+    eval: str
     model: str
     runs: int
     unmeasured: int
@@ -362,21 +368,27 @@ def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> 
             left out, as a gate re-runs failed cases.
         every_run: Whether to make a point for each run.
     """
-    grouped: defaultdict[tuple[str, str], list[MeasuredSuite]] = defaultdict(list)
+    suites = [suite for suite in suites if suite.side != "base"]
+    evals = {(suite.run, suite.dataset, suite.eval) for suite in suites}
+    counts = Counter((run, dataset) for run, dataset, _ in evals)
+    # A renamed eval has one line, unless a run has several evals.
+    several = {dataset for (_, dataset), count in counts.items() if count > 1}
+    grouped: defaultdict[tuple[str, str, str], list[MeasuredSuite]] = defaultdict(list)
     for suite in suites:
-        if suite.side != "base":
-            grouped[suite.dataset, suite.model].append(suite)
+        eval_node = suite.eval if suite.dataset in several else ""
+        grouped[suite.dataset, eval_node, suite.model].append(suite)
     lines = [
         TrendLine(
             dataset=dataset,
+            eval=eval_node,
             model=model,
             runs=_count(members),
             unmeasured=len(members) - _count(members),
             points=_points([[member] for member in members] if every_run else _versions(members)),
         )
-        for (dataset, model), members in grouped.items()
+        for (dataset, eval_node, model), members in grouped.items()
     ]
-    return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.model))
+    return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.eval, line.model))
 
 
 def _count(suites: Iterable[MeasuredSuite]) -> int:

@@ -96,6 +96,7 @@ STEPS: Final[tuple[Step, ...]] = (
         'CREATE INDEX regauge_trials_of_case ON regauge_trials (prompt, "case", run)',
     ),
     ("ALTER TABLE regauge_suites RENAME COLUMN answers TO completions",),
+    ("ALTER TABLE regauge_suites ADD COLUMN eval TEXT NOT NULL DEFAULT ''",),
 )
 
 

@@ -22,7 +22,7 @@ from regauge.importers._description import (
     slug,
 )
 from regauge.importers._source import SourceTree
-from regauge.importers._writer import plan_files, report_markdown, write_files
+from regauge.importers._writer import count_text, plan_files, report_markdown, write_files
 from regauge.on_demand import GROUPS, load_point, registered_points
 from regauge.scaffold import NewFile as ImportedFile
 from regauge.wording import did_you_mean
@@ -43,6 +43,7 @@ __all__ = [
     "SourcePlace",
     "SourceTree",
     "case_ids",
+    "count_text",
     "importer_names",
     "load_importer",
     "plan_files",

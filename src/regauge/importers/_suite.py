@@ -229,7 +229,7 @@ class ImportedSuite:
         """The judge of a criterion without a counterpart."""
         self.imported.assertions += 1
         self.imported.unmeasured += 1
-        note = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
+        note = f"`{kind}` is unmeasured: {reason}"
         self.imported.note("manual", place, note)
         return {"unmeasured": f"{self.title}: {kind} at {place}: {reason}"}
 

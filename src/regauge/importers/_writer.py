@@ -321,27 +321,32 @@ def _text(text: str) -> str:
 # The report.
 
 
+def count_text(imported: Imported) -> str:
+    """The numbers of evals, golden cases and assertions, and of those without a counterpart."""
+    cases = sum(map(len, imported.datasets.values()))
+    assertions = plural(imported.assertions, "assertion")
+    rest = f", {imported.unmeasured} without a counterpart" if imported.unmeasured else ""
+    return (
+        f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')}, {assertions}{rest}"
+    )
+
+
 def report_markdown(format_name: str, imported: Imported, files: Iterable[str]) -> str:
     """The report as Markdown.
 
     Args:
         files: The files that are written, below the project's root.
     """
-    cases = sum(map(len, imported.datasets.values()))
-    measured = imported.assertions - imported.unmeasured
     parts = [
         f"# Import from {format_name}\n",
         f"Source: {', '.join(map(_code, imported.sources))}\n",
-        (
-            f"{plural(len(imported.evals), 'eval')}, {plural(cases, 'golden case')},"
-            f" {plural(imported.assertions, 'assertion')}: {measured} with a judge,"
-            f" {imported.unmeasured} unmeasured.\n"
-        ),
-        (
+        f"{count_text(imported)}.\n",
+    ]
+    if imported.unmeasured:
+        parts.append(
             "An assertion without a counterpart is the judge `unmeasured`: its case is unmeasured"
             " until you replace or remove it.\n"
-        ),
-    ]
+        )
     for kind, title in _TITLES.items():
         notes = [note for note in imported.notes if note.kind == kind]
         parts.append(f"## {title}\n")

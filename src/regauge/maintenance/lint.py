@@ -32,6 +32,7 @@ from regauge.prompts import (
     lint_prompts,
     lint_warnings,
     load_prompt,
+    prompt_at,
     prompt_files,
     prompt_name,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project
+    from regauge.prompts import Prompt
     from regauge.runner import EvalSession
 
 
@@ -89,6 +91,8 @@ def lint_project(project: Project, *, base: str, environ: Mapping[str, str]) -> 
     ]
     reported_errors = [project.shorten(str(diagnostic)) for diagnostic in errors]
     errors += evals.diagnostics
+    acknowledged_errors, acknowledged_warnings = _acknowledged(evals, base)
+    errors += acknowledged_errors
     if evals.error is not None:
         unreported = unreported_error(evals.error, reported_errors, project)
         if unreported is not None:
@@ -100,6 +104,7 @@ def lint_project(project: Project, *, base: str, environ: Mapping[str, str]) -> 
         *_same_but_for_case(project, evals_path),
         *check_file_sizes(project),
         *target_warnings,
+        *acknowledged_warnings,
     ]
     notes = _find_replaced(project)
     if not (prompt_files(project.prompts_dir) or tests_targets(project)):
@@ -147,6 +152,7 @@ class _LintedEvals:
         datasets: The golden files that the evals loaded without an error.
         targets: The names of their targets.
         prompts: The names of their prompts and targets.
+        case_ids: Their prompts, each with the ids of its cases.
         error: The reason why the evals could not be collected.
     """
 
@@ -154,6 +160,9 @@ class _LintedEvals:
     datasets: set[Path] = field(default_factory=set["Path"])
     targets: set[str] = field(default_factory=set[str])
     prompts: set[str] = field(default_factory=set[str])
+    case_ids: dict[Path, tuple[Prompt, set[str]]] = field(
+        default_factory=dict["Path", "tuple[Prompt, set[str]]"]
+    )
     error: RegaugeError | None = None
 
 
@@ -171,6 +180,10 @@ def _lint_evals(project: Project, evals_path: Path) -> _LintedEvals:
         linted.prompts.update(case.suite.prompt.name for case in evals.plan.cases)
         targets = (case.suite.target for case in evals.plan.cases)
         linted.targets.update(target.name for target in targets if target is not None)
+        for suite in {id(case.suite): case.suite for case in evals.plan.cases}.values():
+            if suite.target is None and suite.prompt.changelog:
+                _, ids = linted.case_ids.setdefault(suite.prompt.path, (suite.prompt, set()))
+                ids.update(case.id for case in suite.dataset)
         linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
         linted.diagnostics.extend(recording_errors(evals))
         if project.settings.refine.goals:
@@ -205,6 +218,40 @@ def _lint_datasets(project: Project, evals: _LintedEvals) -> list[Diagnostic]:
 
     paths = dataset_files(project.fixtures_dir)
     return find_errors(load, [path for path in paths if path not in evals.datasets])
+
+
+def _acknowledged(evals: _LintedEvals, base: str) -> tuple[list[Diagnostic], list[Diagnostic]]:
+    """Errors of the cases that changelogs accept or remove since the base, as of a gate.
+
+    An entry of the present version that the base has, too, is a warning.
+    """
+    errors: list[Diagnostic] = []
+    warnings: list[Diagnostic] = []
+    for prompt, ids in evals.case_ids.values():
+        if not any(entry.accepted or entry.removed for entry in prompt.changelog):
+            continue
+        # Loads most of the gate, which other prompts do not need.
+        from regauge.gate import find_accepted
+
+        before = prompt
+        with suppress(RegaugeError):  # without git, or not in the base
+            before = prompt_at(prompt.path, base)
+        removed_ids = {case.case for entry in prompt.changelog for case in entry.removed}
+        new_errors, all_errors = (
+            find_accepted(prompt, other, cases=ids, removed_cases=removed_ids - ids).errors
+            for other in (before, None)
+        )
+        latest_lines = {
+            case.line
+            for entry in prompt.changelog
+            if entry.version == str(prompt.version)
+            for case in (*entry.accepted, *entry.removed)
+        }
+        errors += new_errors
+        warnings += [
+            error for error in all_errors if error.line in latest_lines and error not in new_errors
+        ]
+    return errors, warnings
 
 
 def _orphan_errors(project: Project, evals: _LintedEvals) -> list[Diagnostic]:

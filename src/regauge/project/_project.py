@@ -303,6 +303,11 @@ class Project:
         )
 
     @property
+    def run_command(self) -> str:
+        """The command that runs the evals; pytest finds those that are not in `evals`."""
+        return "pytest evals" if (self.root / "evals").exists() else "pytest"
+
+    @property
     def pyproject(self) -> Path:
         """The path of pyproject.toml, which may not exist."""
         return self.root / "pyproject.toml"

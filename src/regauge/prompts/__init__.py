@@ -31,7 +31,11 @@ if TYPE_CHECKING:
         replaceable_errors as replaceable_errors,
         section_below as section_below,
     )
-    from regauge.prompts._repository import Commit as Commit, Repository as Repository
+    from regauge.prompts._repository import (
+        Commit as Commit,
+        Repository as Repository,
+        check_links as check_links,
+    )
     from regauge.prompts._tools import (
         RubricKind as RubricKind,
         RubricSpec as RubricSpec,

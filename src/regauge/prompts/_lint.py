@@ -10,10 +10,11 @@ from itertools import islice
 from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
-from regauge.errors import Diagnostic, LockError, PromptError
+from regauge.errors import Diagnostic, GitError, LockError, PromptError
 from regauge.prompts._content import content_errors
 from regauge.prompts._parse import SUFFIXES, parse_prompt, prompt_name
 from regauge.prompts._replaceable import replaceable_errors
+from regauge.prompts._repository import check_links
 from regauge.prompts._types import Semver
 from regauge.prompts._versions import LOCK_NAME, PromptLock, prompt_files, read_prompt_text
 from regauge.strict_json import mapping_of
@@ -45,6 +46,11 @@ def lint_prompts(project: Project, *, against: str = "HEAD") -> list[Diagnostic]
     """
     loaded, diagnostics = _load_all(project)
     lock = PromptLock(project.prompts_dir / LOCK_NAME)
+    for path in (*prompt_files(project.prompts_dir), lock.path):
+        try:
+            check_links(project.root, [path])
+        except GitError as error:
+            diagnostics.append(Diagnostic(path=path, message=error.message, fix=error.fix))
     try:
         lock = PromptLock.load(lock.path)
         removed = lock.check_since(against)

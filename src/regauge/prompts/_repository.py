@@ -449,3 +449,22 @@ _LFS_DIGEST = re.compile(rb"^oid sha256:([0-9a-f]{64})$", re.MULTILINE)
 _MAIN_BRANCHES = ("main", "master", "trunk")
 _LINK_KINDS = {b"symlink", b"dangling", b"loop", b"notdir"}
 _OBJECT_KINDS = {b"blob", b"tree", b"commit", b"tag"}
+
+
+def check_links(root: Path, paths: Iterable[Path]) -> None:
+    """Check that files of a project are in its git repository, also through links.
+
+    Args:
+        root: The root of the project; files elsewhere are not checked.
+        paths: The files.
+
+    Raises:
+        GitError: A link leads out of the repository.
+    """
+    for path in paths:
+        if path.absolute().is_relative_to(root) and not path.resolve().is_relative_to(
+            root.resolve()
+        ):
+            repository = Repository.find(root)
+            if repository is not None:
+                repository.check_inside(path)

@@ -30,6 +30,7 @@ from regauge.providers._types import (
     Provider as Provider,
     TokenLogprob as TokenLogprob,
     Usage as Usage,
+    limit_reached as limit_reached,
     shown_messages as shown_messages,
     shown_output as shown_output,
     text_of as text_of,

@@ -252,6 +252,14 @@ class Completion:
         return completion
 
 
+def limit_reached(completion: Completion, parameters: Mapping[str, JSON]) -> str:
+    """The limit of the request at which the text is cut off; empty if it is not."""
+    if completion.finish_reason != "length":
+        return ""
+    limit = parameters.get("max_tokens")
+    return "the model's token limit" if limit is None else f"maxTokens {limit}"
+
+
 class Provider(Protocol):
     """Anything that completes requests; implement it, do not subclass it."""
 

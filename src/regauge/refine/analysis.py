@@ -41,6 +41,7 @@ class Outcome:
         text: The digest of the prompt's text.
         trial: Its number; each number of a text and case is counted once.
         is_cut_off: Whether the output is empty or cut off.
+        limit: The limit at which it is cut off; empty without one.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Outcome:
     checks: tuple[CheckOutcome, ...]
     output: str = ""
     is_cut_off: bool = False
+    limit: str = ""
 
 
 _Key = tuple[str, str]

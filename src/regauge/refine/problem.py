@@ -280,6 +280,8 @@ def problem_of(
         output = outcomes[0].output if outcomes else ""
         results = (result for outcome in failures[:1] for result in outcome.checks)
         reasons = [result.reason for result in results if result.check == mode.check]
+        if failures and failures[0].limit:
+            reasons.append(f"the output is cut off at {failures[0].limit}")
         hide = mask_value(None if show_expected else case.golden, public=public)
         shape = mask_value(case.expected, public=public).shape
         return RedactedCase(

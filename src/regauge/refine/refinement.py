@@ -17,8 +17,10 @@ from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
 from regauge.prompts import (
+    check_links,
     content_errors,
     fix_messages,
+    lock_of,
     parse_prompt,
     replaceable_errors,
 )
@@ -263,18 +265,10 @@ def loop_config(
         removals=removals_of(base, options.removals),
     )
     if options.calls is None:
-        limits = replace(policy.limits, calls=_usual_limit(floor_calls(config)))
+        calls = max(_CALLS_MIN, _CALLS_PER_FLOOR * floor_calls(config))
+        limits = replace(policy.limits, calls=calls)
         config = replace(config, policy=replace(policy, limits=limits))
     return config
-
-
-def _usual_limit(floor: int) -> int:
-    """The limit of calls unless one is set.
-
-    >>> _usual_limit(69), _usual_limit(300)
-    (600, 900)
-    """
-    return max(_CALLS_MIN, _CALLS_PER_FLOOR * floor)
 
 
 def _without_errors(subject: Subject) -> tuple[Release, ...]:
@@ -488,6 +482,8 @@ class Refinement:
         )
         began = earlier or interrupted_run
         if began is None:
+            path = self.subject.prompt.path
+            check_links(evals.project.root, [path, lock_of(path).path])
             self.subject.check_file()
         feedback_or_none = feedback or Feedback()
         if began is not None:

@@ -28,6 +28,7 @@ from regauge.gate import (
     TrialFacts,
     tier_held,
 )
+from regauge.providers import limit_reached
 from regauge.refine.analysis import CheckOutcome, Outcome
 from regauge.refine.edits import EditError, apply
 from regauge.refine.loop._plan import model_calls_left
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from regauge.gate import CaseTier, GateOutcome, Side
+    from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.refine.analysis import Tally
     from regauge.refine.edits import Edit, PromptText
@@ -80,11 +82,11 @@ async def outcomes_of(
         if trial.error is None:
             suite = draw.planned_case.suite
             case = f"{suite.dataset.name}/{draw.planned_case.case.id}"
-            outcomes.append(outcome_of(suite.prompt.digest, case, draw.trial, trial))
+            outcomes.append(outcome_of(suite.prompt, suite.prompt.digest, case, draw.trial, trial))
     return outcomes, [trial.error for trial in results if trial.error is not None]
 
 
-def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
+def outcome_of(prompt: Prompt, text: str, case: str, number: int, trial: Trial) -> Outcome:
     """A measured trial as an outcome of the loop."""
     assert trial.sourced_completion is not None
     completion = trial.sourced_completion.completion
@@ -94,6 +96,7 @@ def outcome_of(text: str, case: str, number: int, trial: Trial) -> Outcome:
         trial=number,
         output=completion.text or "",
         is_cut_off=completion.is_cut_off,
+        limit=limit_reached(completion, prompt.parameters) if completion.is_cut_off else "",
         checks=tuple(
             CheckOutcome(
                 check=verdict.judge,
@@ -294,7 +297,7 @@ class EvalWorkbench:
             text = f"{share} trials could not be measured: {_describe_error(failed[0])}"
             return _interrupted(failed[0], text)
         outcomes = [
-            outcome_of(text.digest, case, number, trial)
+            outcome_of(self.subject.prompt, text.digest, case, number, trial)
             for (text, case, number, _), trial in zip(requests, results, strict=True)
             if trial.error is None
         ]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         shard_lines as shard_lines,
         stored_lines as stored_lines,
         suite_lines as suite_lines,
+        suite_names as suite_names,
     )
     from regauge.reports._decide_again import decide_again as decide_again
     from regauge.reports._documents import (
@@ -90,7 +91,11 @@ if TYPE_CHECKING:
         write_csv as write_csv,
         write_parquet as write_parquet,
     )
-    from regauge.reports._tally import WORST_FIRST as WORST_FIRST, RunTally as RunTally
+    from regauge.reports._tally import (
+        WORST_FIRST as WORST_FIRST,
+        RunTally as RunTally,
+        eval_of as eval_of,
+    )
     from regauge.reports._writer import (
         RunEnd as RunEnd,
         RunWriter as RunWriter,

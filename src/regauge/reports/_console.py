@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from regauge.recordings import check_file_sizes
-from regauge.reports._tally import difference_text, label_table, rate_text, wrong_labels
-from regauge.wording import first_of, percent, plural, printable, table_lines
+from regauge.reports._tally import difference_text, eval_of, label_table, rate_text, wrong_labels
+from regauge.wording import eval_names, first_of, percent, plural, printable, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._documents import DecisionDocument, RunRecord, SuiteSummary
+    from regauge.reports._documents import DecisionDocument, MeasuredSuite, RunRecord, SuiteSummary
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
@@ -60,57 +59,54 @@ def prompt_of_suite(name: str) -> str:
 
 
 def suite_names(
-    suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
-) -> dict[tuple[str, str], list[str]]:
-    """The names of suites by prompt and dataset: with the dataset if a prompt has several.
+    suites: Iterable[SuiteSummary | MeasuredSuite], decision: DecisionDocument | None = None
+) -> dict[tuple[str, str, str], str]:
+    """The names of suites by prompt, dataset and eval; see `eval_names`.
 
     Args:
         suites: The suites of a run.
-        decision: The decision of a gate, whose names apply, one per eval; None for another run.
+        decision: The decision of a gate, whose names apply; None for another run.
     """
-    names: dict[tuple[str, str], list[str]] = {}
-    for decided in decision.prompts if decision is not None else ():
-        pair = (prompt_of_suite(decided.prompt), decided.dataset)
-        names.setdefault(pair, []).append(decided.prompt)
-    pairs = dict.fromkeys((suite.prompt, suite.dataset) for suite in suites)
-    datasets = Counter(prompt for prompt, _ in pairs)
-    for prompt, dataset in pairs:
-        several = decision is None and datasets[prompt] > 1
-        name = f"{prompt} ({dataset})" if several else prompt
-        names.setdefault((prompt, dataset), [name])
-    return names
+    keys = [*dict.fromkeys((suite.prompt, suite.dataset, suite.eval) for suite in suites)]
+    if decision is None:
+        names = eval_names((prompt, data, node.rpartition("::")[2]) for prompt, data, node in keys)
+        return dict(zip(keys, names, strict=True))
+    of_evals = {eval_of(case.node): case.prompt for case in decision.cases if case.node}
+    of_pairs = {
+        (prompt_of_suite(suite.prompt), suite.dataset): suite.prompt for suite in decision.prompts
+    }
+    return {key: of_evals.get(key[2]) or of_pairs.get(key[:2], key[0]) for key in keys}
 
 
 def named_suites(
     suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
 ) -> list[SuiteSummary]:
-    """The suites with their names as prompts; evals of one dataset have its counts each."""
+    """The suites with their names as prompts."""
     names = suite_names(suites, decision)
     return [
-        suite.model_copy(update={"prompt": name})
+        suite.model_copy(update={"prompt": names[suite.prompt, suite.dataset, suite.eval]})
         for suite in suites
-        for name in names[suite.prompt, suite.dataset]
     ]
 
 
 def named_rows(rows: Iterable[Mapping[str, Any]], record: RunRecord) -> Iterator[dict[str, Any]]:
     """The rows of trials with suite names as prompts."""
-    decision = record.decision
-    names = suite_names(record.suites, decision)
-    # Two evals may have the same dataset, but no node.
-    nodes = {case.node: case.prompt for case in decision.cases} if decision is not None else {}
+    names = suite_names(record.suites, record.decision)
     for row in rows:
-        name = row["node"] and nodes.get(row["node"])
         pair = (row["prompt"], row["dataset"])
-        yield {**row, "prompt": name or names.get(pair, [row["prompt"]])[0]}
+        old = names.get((*pair, ""), row["prompt"])  # a run of an earlier release
+        yield {**row, "prompt": names.get((*pair, eval_of(row["node"])), old)}
 
 
 def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """The table of suites: headings, and a line per suite."""
     if not suites:
         return []
-    suites = named_suites(suites)
-    rows = [suite_cells(suite) for suite in suites]
+    suite_texts = suite_names(suites)
+    rows = [
+        {**suite_cells(suite), "prompt": suite_texts[suite.prompt, suite.dataset, suite.eval]}
+        for suite in suites
+    ]
     unused = {
         NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
         **dict.fromkeys(COMPARED, not any(suite.comparison for suite in suites)),
@@ -307,6 +303,13 @@ def _needed_lines(
 
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """Lines on the judges' model calls, repeated trials, advisory judges and wrong labels."""
+    names = suite_names(suites)
+
+    def name_of(suite: SuiteSummary) -> str:
+        """The eval, with the model if the run compares several."""
+        name = names[suite.prompt, suite.dataset, suite.eval]
+        return f"{name} on {suite.model}" if suite.comparison else name
+
     lines: list[StyledLine] = []
     for suite in suites:
         if suite.judge_calls:
@@ -315,14 +318,14 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
             tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
             lines.append(
                 StyledLine(
-                    f"judge calls: {_suite_name(suite)}, {suite.judge_calls}{live}{retried},"
+                    f"judge calls: {name_of(suite)}, {suite.judge_calls}{live}{retried},"
                     f" {tokens} tokens, {money(suite.judge_cost_usd)},"
                     f" {duration(suite.judge_latency_s)} per judgement",
                     "quiet",
                 )
             )
     lines += [
-        StyledLine(f"{_suite_name(suite)}: {rates}", "quiet")
+        StyledLine(f"{name_of(suite)}: {rates}", "quiet")
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
@@ -331,7 +334,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
-                f"  {_suite_name(suite)}: {judge.name} ({judge.status_reason}),"
+                f"  {name_of(suite)}: {judge.name} ({judge.status_reason}),"
                 f" passed {judge.passed}, failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
@@ -339,7 +342,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         ]
     for suite in suites:
         for judge in wrong_labels(suite):
-            lines.append(StyledLine(f"labels of {_suite_name(suite)} by {judge.name}:"))
+            lines.append(StyledLine(f"labels of {name_of(suite)} by {judge.name}:"))
             lines += [
                 StyledLine(f"  {line}", "plain" if number else "quiet")
                 for number, line in enumerate(table_lines(label_table(judge), texts=[0]))
@@ -360,11 +363,6 @@ def rates_of_k(suite: SuiteSummary) -> str:
         f"all k trials pass: {format_rates('^', suite.all_of_k)};"
         f" at least one: {format_rates('@', suite.one_of_k)}"
     )
-
-
-def _suite_name(suite: SuiteSummary) -> str:
-    """The prompt, with the model if the run compares several."""
-    return f"{suite.prompt} on {suite.model}" if suite.comparison else suite.prompt
 
 
 def missing_judgement_lines(missing: Sequence[MissingJudgements]) -> list[StyledLine]:

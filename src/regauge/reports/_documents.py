@@ -396,7 +396,7 @@ class TrialRow(_Document):
         model: As `provider:model`.
         trial: From 0.
         request_digest: With `trial` the key of the recording.
-        case_outcome: The outcome of all trials of the case.
+        case_outcome: Of all trials; `failed` too if the test failed after its judges.
         not_blocking: The reason why a failed case does not block; else empty.
         cause: The reason why it is unmeasured, or null.
         source: The source of the completion; null without one.
@@ -514,10 +514,11 @@ class ModelComparison(_Document):
 
 
 class SuiteSummary(_Document):
-    """One prompt on one dataset with one model: the counts of a run.
+    """One eval of a prompt with one model: the counts of a run.
 
     Attributes:
         prompt_digest: Of everything that changes its behaviour.
+        eval: Its file and function.
         model: As `provider:model`.
         judges: Name, digest, status and counts of each.
         failed: Without tracked cases.
@@ -547,6 +548,7 @@ class SuiteSummary(_Document):
     version: str | None
     prompt_digest: str
     dataset: str
+    eval: str = ""
     model: str
     simulated: bool
     judges: list[JudgeName]
@@ -712,7 +714,7 @@ class RunRecord(_Document):
         status: An `interrupted` run has the results up to then.
         command: The words of the command line.
         git: Null outside of a repository.
-        suites: A summary per prompt, dataset and model.
+        suites: A summary per eval and model.
         decision: [The gate's decision](gate.md#the-decision-as-json), or null.
         suggestions: Proposals of `--suggest`.
         failed_tests: The messages of tests that failed apart from their judges, by node id: own
@@ -743,9 +745,10 @@ class RunRecord(_Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSuite:
-    """The measurement of one prompt, dataset and model in one run.
+    """The measurement of one eval of a prompt with one model in one run.
 
     Attributes:
+        eval: Its file and function.
         run: The id of the run.
         started_at: The start of the run, ISO 8601 in UTC.
         commit: The checked-out commit; None outside a repository.
@@ -770,6 +773,7 @@ class MeasuredSuite:
     version: str | None
     prompt_digest: str
     dataset: str
+    eval: str
     model: str
     side: str | None
     cases: int

@@ -53,7 +53,9 @@ def next_step(
         case "accept":
             return _after_accepting(document, evals_option)
         case "refused":
-            return NextDocument(text="; ".join(dict.fromkeys(r.fix for r in document.refusals)))
+            # The fixes of two prompts share steps.
+            steps = (step for refusal in document.refusals for step in refusal.fix.split("; "))
+            return NextDocument(text="; ".join(dict.fromkeys(steps)))
         case "reject":
             return _after_rejecting(document, evals_option)
         case "undecided":

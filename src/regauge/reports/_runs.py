@@ -73,7 +73,7 @@ def find_run(project: Project, name: str) -> Path:
     if len(matches) == 1:
         return matches[0]
     if not runs:
-        fix = "pytest evals makes one"
+        fix = f"{project.run_command} makes one"
         raise UsageError(f"there are no runs in {project.state_dir / 'runs'}", fix=fix)
     if matches:
         several = ", ".join(run.name for run in matches[:5])

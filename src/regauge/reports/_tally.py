@@ -297,7 +297,7 @@ class _SuiteCount:
             if judge is None:
                 judge = self.judges[verdict["judge"]] = _JudgeCount(verdict)
             judge.add(verdict, node=row["node"])
-            for check in _advisory_checks(verdict):
+            for check in _advisory_checks(verdict) if verdict["judge"] == _CHECKS else ():
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
         usage = self.usage
@@ -394,6 +394,7 @@ class _SuiteCount:
             version=first["version"],
             prompt_digest=first["prompt_digest"],
             dataset=first["dataset"],
+            eval=eval_of(first["node"]),
             model=first["model"],
             simulated=is_simulated(first["model"]),
             judges=[judge.to_document() for judge in judges],
@@ -490,7 +491,8 @@ class RunTally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count one row, in the shape of `TrialRow`."""
-        key = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
+        names = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
+        key = (*names, eval_of(row["node"]))
         suite = self._suites.get(key)
         if suite is None:
             suite = self._suites[key] = _SuiteCount(row)
@@ -503,6 +505,22 @@ class RunTally:
             )
             group.cases[row["node"]] = row["case"]
             group.prompts[row["prompt"]] = None
+
+    def fail_cases(self, nodes: Iterable[str]) -> bool:
+        """Count passed cases as failed.
+
+        Returns:
+            Whether one of these items had passed.
+        """
+        passed = [
+            (suite, node, suite.nodes[node])
+            for node in nodes
+            for suite in self._suites.values()
+            if node in suite.nodes and suite.nodes[node].outcome == "passed"
+        ]
+        for suite, node, counts in passed:
+            suite.nodes[node] = counts._replace(outcome="failed")
+        return bool(passed)
 
     def settle(self, *, compares_models: bool) -> None:
         """Forget the cases so far, once all of their rows are counted.
@@ -544,11 +562,15 @@ class RunTally:
         """
         ranks = {model: number for number, model in enumerate(models)}
         groups: dict[tuple[Any, ...], list[_SuiteCount]] = {}
+        evals = Counter(key[:-1] for key in self._suites)
+        several = {(key[0], key[2]) for key, count in evals.items() if count > 1}
         for suite in self._suites.values():
             first = suite.first
             side_key = id(suite) if first.get("side") else None  # a gate compares its sides itself
             version = None if across_versions else first["version"]
-            key = (first["prompt"], version, first["dataset"], side_key)
+            # A renamed eval is compared, too, unless its dataset has several.
+            pair = (first["prompt"], first["dataset"])
+            key = (*pair, version, eval_of(first["node"]) if pair in several else "", side_key)
             groups.setdefault(key, []).append(suite)
         for group in groups.values():
             group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
@@ -581,8 +603,6 @@ def eval_of(node: str) -> str:
 
 def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The advisory checks of a case, as verdicts of advisory judges."""
-    if verdict["judge"] != _CHECKS:
-        return
     for check in verdict.get("details", {}).get("checks", ()):
         if check.get("advisory"):
             yield {

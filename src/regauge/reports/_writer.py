@@ -34,7 +34,7 @@ from regauge.runner import MissingCompletions, MissingJudgements
 from regauge.strict_json import is_list, is_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from io import FileIO
     from pathlib import Path
 
@@ -479,6 +479,9 @@ class RunWriter:
             decision: The gate's decision, with secrets masked; None without a gate.
         """
         self.close()
+        # A gate has its own statuses of cases.
+        if failed_tests and decision is None and self.tally.fail_cases(failed_tests):
+            self._fail_rows(failed_tests)
         record = RunRecord(
             id=self.directory.name,
             started_at=started_at.isoformat(),
@@ -502,6 +505,21 @@ class RunWriter:
         except OSError as error:
             self._note(error, path)
         return record
+
+    def _fail_rows(self, nodes: Container[str]) -> None:
+        """Write that passed cases failed, as their tests failed after the judges."""
+        path, new_path = self.directory / _ROWS, self.directory / f"{_ROWS}.new"
+        try:
+            with path.open("rb") as lines, new_path.open("wb") as new_lines:
+                for line in lines:
+                    row = json.loads(line)
+                    if row["node"] in nodes and row["case_outcome"] == "passed":
+                        row["case_outcome"] = "failed"
+                        line = f"{_encode(row)}\n".encode("utf-8", "backslashreplace")  # noqa: PLW2901 - its new text
+                    new_lines.write(line)
+            new_path.replace(path)
+        except OSError as error:
+            self._note(error, path)
 
     def _note(self, error: OSError, path: Path) -> None:
         """Keep the first error of writing the record."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UnmeasuredError
-from regauge.providers import shown_messages, shown_output, sum_if_known
+from regauge.providers import limit_reached, shown_messages, shown_output, sum_if_known
 from regauge.strict_json import read_json
 from regauge.wording import printable
 
@@ -177,8 +177,8 @@ _CONVERSATION_CHARS_MAX = 4000
 _VALUE_CHARS_MAX = 300
 
 
-def describe_failure(result: EvalResult) -> str:
-    """The report of a failed case: judges, expected and actual output, command to re-run."""
+def describe_failure(result: EvalResult, *, node: str) -> str:
+    """The report of a failed case: judges, expected and actual output, command to re-run `node`."""
     prompt = result.prompt
     lines = [f"{prompt.id} · case {result.case.id} · {_count(result)} · {result.case.location}"]
     first_failed: Trial | None = None
@@ -216,8 +216,10 @@ def describe_failure(result: EvalResult) -> str:
         shorten = _shorten_middle if messages else _shorten
         lines.extend(f"    {line}" for line in shorten(text).splitlines() or ["(empty)"])
         if completion.finish_reason not in {"stop", "unknown"}:
-            lines.append(f"  finish reason: {completion.finish_reason}")
-    lines.append(f"  again: pytest {shlex.quote(result.node_id)}")
+            limit = limit_reached(completion, result.prompt.parameters)
+            cut = f", cut off at {limit}" if limit else ""
+            lines.append(f"  finish reason: {completion.finish_reason}{cut}")
+    lines.append(f"  again: pytest {shlex.quote(node)}")
     return printable("\n".join(lines))
 
 
@@ -371,10 +373,11 @@ class CaseFailed(AssertionError):  # noqa: N818 - a failure, not an error
 
     def __init__(self, result: EvalResult) -> None:
         self.result = result
+        self.node = result.node_id  # pytest makes it relative to the working directory
         super().__init__(result)
 
     def __str__(self) -> str:
-        return describe_failure(self.result)
+        return describe_failure(self.result, node=self.node)
 
     def __repr__(self) -> str:
         # pytest calls repr for each assertion error; a repr of all trials takes milliseconds.

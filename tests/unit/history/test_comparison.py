@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.history import RunOutline, SuiteComparison, compare_runs
+from regauge.history import RunOutline, SuiteComparison, compare_runs, find_several
 
 _MIRROR = {
     "worse": "better",
@@ -29,6 +29,7 @@ def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "version": "1.0.0",
         "prompt_digest": "d",
         "model": "local:clerk",
+        "node": f"evals/test_triage.py::test_triage[{case}]",
         "case": case,
         "trial": trial,
         "request_digest": "r",
@@ -203,7 +204,7 @@ def test_trials_of_all_models_are_counted_by_case():
     for row in (*_rows_of("pfu"), *_rows_of("pp", model="other:model"), _row("b", "failed")):
         outline.add(row)
     outline.add(_row("b", "passed", side="base"))
-    assert outline.count_cases() == {
-        ("triage", "triage", "a"): (3, 4),
-        ("triage", "triage", "b"): (0, 1),
+    assert outline.count_cases(find_several([])) == {
+        ("triage", "triage", "", "a"): (3, 4),
+        ("triage", "triage", "", "b"): (0, 1),
     }

@@ -20,6 +20,7 @@ def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
         "version": "1.0.0",
         "prompt_digest": "a",
         "dataset": "triage",
+        "eval": "evals/test_triage.py::test_triage",
         "model": "local:clerk",
         "side": None,
         "cases": 10,

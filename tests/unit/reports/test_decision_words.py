@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regauge.evidence import AnchorReport
-from regauge.reports._documents import AuditDocument, RuleDocument
+from regauge.reports._documents import AuditDocument, RefusalDocument, RuleDocument
 from regauge.reports._gate_console import headline
 from regauge.reports._next_step import lasting_fix, next_step
 from regauge.reports.decisions import prompt_diff, reasons_of, status_counts, suite_test
@@ -172,6 +172,15 @@ def test_a_prompt_file_is_compared_section_by_section():
         for line in (f"== {name}", *prompt_diff(BEFORE, now, files=("old", "new")))
     ]
     assert_as_written("\n".join([*lines, ""]), "decisions/diffs")
+
+
+def test_fixes_of_two_prompts_share_their_steps():
+    refusals = [
+        RefusalDocument(part="judge", message=name, fix=f"merge the judges; after it {name}")
+        for name in ("first", "second")
+    ]
+    text = next_step(a_decision(decision="refused", refusals=refusals)).text
+    assert text == "merge the judges; after it first; after it second"
 
 
 def test_a_rule_without_a_fix_is_its_own_next_step():

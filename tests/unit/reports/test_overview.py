@@ -113,7 +113,7 @@ def test_a_run_whose_tests_fail_apart_from_their_judges_is_never_green(made: Any
     result = made.result([made.trial(0)], case=made.case(0), node_id="eval[c0]")
     run = write(tmp_path / "run", result, failed_tests={"eval[c0]": "assert False"})
     page = overview_of(load_source(run, project=Project(root=tmp_path)), {})
-    assert page.title == "1 case, none failed; 1 test failed apart from judges"
+    assert page.title == "1 of 1 case failed; 1 test failed apart from judges"
     assert page.tone == "bad"
     assert page.reasons == ("eval[c0]: assert False",)
 
@@ -143,20 +143,24 @@ def test_a_case_has_the_trials_and_figures_of_its_side(made: Any, tmp_path: Path
         made.result([made.trial(0)], node_id="a[c9]", case=made.case(9)),
     )
     source = load_source(run, project=Project(root=tmp_path), against=against)
-    cases: dict[str, Any] = {str(case["id"]): case for case in cases_by_prompt(source)["alert"]}
-    # The second eval of a case is a case of its own; one of the other run alone is none.
-    assert list(cases) == ["c0", "c0~2", "c1"]
+    # Each eval has its own cases; a case of the other run alone is none.
+    cases: dict[str, Any] = {
+        f"{case['id']} ({eval_name})": case
+        for eval_name, of_eval in (("a", "alert (a)"), ("b", "alert (b)"))
+        for case in cases_by_prompt(source)[of_eval]
+    }
+    assert list(cases) == ["c0 (a)", "c1 (a)", "c0 (b)"]
     assert {name: case["status"] for name, case in cases.items()} == {
-        "c0": "failed",
-        "c0~2": "passed",
-        "c1": "failed (tracked)",
+        "c0 (a)": "failed",
+        "c0 (b)": "passed",
+        "c1 (a)": "failed (tracked)",
     }
     assert {name: case["counts"] for name, case in cases.items()} == {
-        "c0": {"candidate": [1, 2], "base": [1, 2]},
-        "c0~2": {"candidate": [1, 1]},
-        "c1": {"candidate": [0, 1]},
+        "c0 (a)": {"candidate": [1, 2], "base": [1, 2]},
+        "c0 (b)": {"candidate": [1, 1]},
+        "c1 (a)": {"candidate": [0, 1]},
     }
-    sides = [(trial["side"], trial["n"], trial["outcome"]) for trial in cases["c0"]["trials"]]
+    sides = [(trial["side"], trial["n"], trial["outcome"]) for trial in cases["c0 (a)"]["trials"]]
     assert sides == [
         ("candidate", 0, "passed"),
         ("candidate", 1, "failed"),
@@ -169,9 +173,9 @@ def test_a_case_has_the_trials_and_figures_of_its_side(made: Any, tmp_path: Path
         name: (case["failed"], case["latency"], case["cost"]) for name, case in cases.items()
     }
     assert figures == {
-        "c0": (["severity"], 0.25, 1.0),
-        "c0~2": ([], 0.25, 0.5),
-        "c1": (["severity"], 0.25, 0.5),
+        "c0 (a)": (["severity"], 0.25, 1.0),
+        "c0 (b)": ([], 0.25, 0.5),
+        "c1 (a)": (["severity"], 0.25, 0.5),
     }
 
 
@@ -184,6 +188,7 @@ class Measured:
     version: str | None = "1.0.0"
     prompt_digest: str = "d1"
     dataset: str = "alert"
+    eval: str = "eval"
     model: str = "sim:clerk-1"
     side: str | None = None
     measured: int = 4
@@ -199,6 +204,7 @@ def test_the_past_of_a_prompt_is_its_comparable_runs(made: Any, tmp_path: Path):
         Measured(run="first", version=None, prompt_digest="0123456789"),
         Measured(run="a base", side="base"),
         Measured(run="another dataset", dataset="other"),
+        Measured(run="another eval", eval="other"),
         Measured(run="another model", model="sim:clerk-2"),
         Measured(run="nothing measured", measured=0, passed=0),
         Measured(run="few cases", measured=1, passed=1),

@@ -129,7 +129,7 @@ def test_causes_that_differ_only_in_the_line_of_the_case_are_one(made: Any):
     for line, what in [(1, "reference"), (2, "reference"), (3, "summary")]:
         message = f"j: case 'c{line}' has no expected.{what} (golden/t.jsonl:{line})"
         cause = {"kind": "JudgeError", "message": message}
-        tally.add(row | {"node": f"n{line}", "case": f"c{line}", "cause": cause})
+        tally.add(row | {"node": f"test_alert[{line}]", "case": f"c{line}", "cause": cause})
     assert [len(group.cases) for group in tally.causes()] == [2, 1]
 
 
@@ -197,7 +197,7 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
     tally = RunTally()
     tally.add({**row, "verdicts": [verdict]})
     other = [{**verdict, "judge": "own"}]
-    tally.add({**row, "node": "b", "case": "c1", "verdicts": other})
+    tally.add({**row, "node": row["node"].replace("[a]", "[b]"), "case": "c1", "verdicts": other})
     (suite,) = tally.suites()
     judges = {judge.name: judge for judge in suite.judges}
     counts = {name: (judge.blocking, judge.passed, judge.failed) for name, judge in judges.items()}

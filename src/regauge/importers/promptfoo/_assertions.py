@@ -169,7 +169,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> dict[str
 
 def _unmeasured(kind: str, reason: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
     context.imported.unmeasured += 1
-    note = f"`{kind}` has no counterpart here and is unmeasured: {reason}"
+    note = f"`{kind}` is unmeasured: {reason}"
     context.note("manual", assertion.place, note)
     return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {reason}"}
 

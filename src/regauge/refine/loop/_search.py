@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -99,7 +100,13 @@ def after_baseline(state: LoopState) -> LoopState:
         return next_state
     if state.config.feedback:
         state = state.note("feedback", state.config.feedback)
-    for text in (*state.config.errors_in(base), *text_warnings(base)):
+    limits = Counter(o.limit for case in train for o in state.tally.outcomes(base.digest, case))
+    cut_off = [
+        f"{count} of {limits.total()} outputs are cut off at {limit}: raise it"
+        for limit, count in limits.items()
+        if limit
+    ]
+    for text in (*state.config.errors_in(base), *text_warnings(base), *cut_off):
         state = state.note("preflight", text)
     return diagnosed(replace(state, look_number=0))
 

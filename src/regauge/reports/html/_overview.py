@@ -65,7 +65,7 @@ class _Case:
 def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
     """The cases of each prompt with their trials, in the order of the run.
 
-    A case of a second eval of the prompt is named `<case>~2`. Several models share a case, with a
+    A case with a second item in an eval is named `<case>~2`. Several models share a case, with a
     side each.
     """
     sides = model_sides(source.record)

@@ -167,8 +167,8 @@ def points_of(
 ) -> dict[str, list[PassRate]]:
     """The points of each prompt up to this run, the oldest first.
 
-    Runs with another dataset or model are left out. So are runs that measured less than half as
-    many cases as another, as they ran a selection.
+    Runs with another dataset, eval or model are left out. So are runs that measured less than half
+    as many cases as another, as they ran a selection.
 
     Args:
         record: The run.
@@ -184,6 +184,7 @@ def points_of(
             if point.measured
             and point.side != "base"
             and (point.dataset, point.model) == (suite.dataset, suite.model)
+            and point.eval in {"", suite.eval}
             and point.started_at <= record.started_at
         ]
         passed, cases = counts.get(prompt, (0, 0))
@@ -287,13 +288,8 @@ def load_source(
     """
     record = read_record(run)
     suites = named_suites(record.suites, record.decision)
-    # The history has no counts of evals that share a dataset.
-    prompts = {
-        names[0]: prompt
-        for (prompt, _), names in suite_names(record.suites, record.decision).items()
-        if len(names) == 1
-    }
-    past = {name: measured(prompt) for name, prompt in prompts.items()} if measured else {}
+    names = suite_names(record.suites, record.decision)
+    past = {name: measured(prompt) for (prompt, *_), name in names.items()} if measured else {}
     rows = list(named_rows(read_rows(run), record)) if cases else ()
     all_rows = rows if cases else named_rows(read_rows(run), record)
     rows_against = list(named_rows(read_rows(against), record)) if against and cases else ()

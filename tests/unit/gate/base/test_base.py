@@ -320,7 +320,7 @@ def test_new_changed_and_removed_cases_are_told_apart(repo: Repo):
     assert base.notes == (
         (
             "1 case has other inputs or expectations than on the base; none of these runs, as the"
-            " prompt is unchanged; pytest evals runs them: ann"
+            " prompt is unchanged; pytest runs them: ann"
         ),
     )
 
