@@ -68,6 +68,11 @@ class Budget:
     def _share_usd(self) -> float:
         return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
 
+    @property
+    def _part_text(self) -> str:
+        count = self.processes
+        return f" (a part of it in each of {count} processes)" if count > 1 else ""
+
     def may_fit_later(self, expected_usd: float) -> bool:
         """Return whether a call fits if calls in progress cost less than reserved."""
         fits_now = self._committed(expected_usd) <= self._share_usd
@@ -94,9 +99,8 @@ class Budget:
             committed = self.spent_usd + self.reserved_usd
             cents = f"{self.limit_usd:.2f}"
             limit = cents if float(cents) == self.limit_usd else f"{self.limit_usd:g}"
-            part = f" (a part of it in each of {self.processes} processes)"
             raise BudgetError(
-                f"the budget of ${limit}{part if self.processes > 1 else ''}"
+                f"the budget of ${limit}{self._part_text}"
                 f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
                 f" to cost ${expected_usd:.4f}\n"
                 "  completions so far are kept: the same command with a larger --budget-usd"
@@ -147,8 +151,9 @@ class Budget:
                 budget_text = f"${limit:g}" if noun == "usd" else f"{limit:g} {noun}"
                 needed_text = f"${after:.4f}" if noun == "usd" else f"{after:.0f} {noun}"
                 raise BudgetError(
-                    f"the budget of {budget_text} is reached: the cases that have begun and this"
-                    f" one would take about {needed_text}, with all trials and judges\n"
+                    f"the budget of {budget_text}{self._part_text} is reached: the cases that"
+                    f" have begun and this one would take about {needed_text}, with all trials and"
+                    " judges\n"
                     f"  completions so far are kept: the same command with a larger"
                     f" --budget-{noun} continues where this one stopped",
                     limit=noun,
@@ -164,7 +169,8 @@ class Budget:
         for limit, after, noun in counts:
             if limit is not None and after > limit / self.processes:
                 raise BudgetError(
-                    f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
+                    f"the budget of {limit} {noun}{self._part_text} is reached: one more call"
+                    f" makes it {after}\n"
                     f"  completions so far are kept: the same command with a larger"
                     f" --budget-{noun} continues where this one stopped",
                     limit=noun,
