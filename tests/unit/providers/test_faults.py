@@ -189,6 +189,17 @@ def test_a_timeout_by_the_deadline_names_it(kit):
     assert "deadline_s" in str(error)
 
 
+@pytest.mark.parametrize("setting", [{"api_key_env": "MY_KEY"}, {"headers_env": {"x-a": "MY_KEY"}}])
+@pytest.mark.parametrize("value", ["schlüssel-1", "sk-abc…", "one\nkey"])
+def test_a_key_that_no_header_can_hold_is_named_and_nothing_is_sent(kit, setting, value):
+    talk = kit.talk([], environ={"MY_KEY": value}, **setting)
+    (error,) = talk.results
+    assert isinstance(error, ProviderError)
+    assert (error.kind, talk.endpoint.bodies) == ("authentication", [])
+    assert "MY_KEY is not one line of ASCII text" in str(error)
+    assert value not in str(error)
+
+
 def test_a_refused_key_names_the_variable(kit):
     reply = kit.Reply(status=401, document=refusal("Incorrect API key"))
     error = error_of(kit.talk([reply], api_key_env="MY_KEY", environ={"MY_KEY": "wrong-key-1"}))
