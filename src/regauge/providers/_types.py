@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
@@ -245,11 +246,36 @@ class Completion:
             raise ValueError(f"the completion cannot be read: {error}") from error
         if not is_usual:
             raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
-        if not (completion.text is None or type(completion.text) is str):
-            raise ValueError("the text of the completion is neither text nor null")
-        if type(completion.latency_s) not in {float, int, type(None)}:
-            raise ValueError("the latency of the completion is neither a number nor null")
+        completion._check_values()
         return completion
+
+    def _check_values(self) -> None:
+        texts = {"text": self.text, "refusal": self.refusal, "fingerprint": self.fingerprint}
+        for name, text in texts.items():
+            if not (text is None or type(text) is str):
+                raise ValueError(f"the {name} of the completion is neither text nor null")
+        names = [self.model, self.provider, *self.context]
+        for call in self.tool_calls:
+            names += [call.id, call.name, call.arguments]
+        if not all(type(name) is str for name in names):
+            raise ValueError("a text of the completion, such as the name of its model, is none")
+        if not all(isinstance(message, dict) for message in self.messages):
+            raise ValueError("a message of the completion is no object")
+        for name, amount in (("latency", self.latency_s), ("cost", self.cost_usd)):
+            if amount is not None and not (type(amount) in {int, float} and 0 <= amount < math.inf):
+                raise ValueError(
+                    f"the {name} of the completion is neither a number from 0 nor null"
+                )
+        usage = self.usage
+        counts = (
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_input_tokens,
+            usage.reasoning_tokens,
+            self.attempts,
+        )
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError("a count of the completion, such as of tokens, is no number from 0")
 
 
 class Provider(Protocol):
