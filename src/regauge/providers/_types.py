@@ -223,12 +223,16 @@ class Completion:
         try:
             usage: Any = fields["usage"]
             calls: Any = fields.get("tool_calls", ())
+            tool_calls = [ToolCall(**call) for call in calls or ()]
+            texts = [call.id + call.name + call.arguments for call in tool_calls]
+            # Joining refuses what is no text.
+            "".join([fields["model"], fields["provider"], *fields.get("context", ()), *texts])
             completion = cls(
                 text=fields["text"],
                 finish_reason=fields["finish_reason"],
                 refusal=fields.get("refusal"),
-                tool_calls=tuple([ToolCall(**call) for call in calls]) if calls else (),
-                messages=tuple(fields.get("messages", ())),
+                tool_calls=tuple(tool_calls),
+                messages=tuple(map(dict, fields.get("messages", ()))),
                 context=tuple(fields.get("context", ())),
                 usage=Usage(**usage),
                 model=fields["model"],
@@ -242,40 +246,26 @@ class Completion:
             is_usual = completion.finish_reason in _FINISH_REASONS
         except KeyError as error:
             raise ValueError(f"the completion has no {error}") from error
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"the completion cannot be read: {error}") from error
         if not is_usual:
             raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
-        completion._check_values()
-        return completion
-
-    def _check_values(self) -> None:
-        texts = {"text": self.text, "refusal": self.refusal, "fingerprint": self.fingerprint}
-        for name, text in texts.items():
-            if not (text is None or type(text) is str):
-                raise ValueError(f"the {name} of the completion is neither text nor null")
-        names = [self.model, self.provider, *self.context]
-        for call in self.tool_calls:
-            names += [call.id, call.name, call.arguments]
-        if not all(type(name) is str for name in names):
-            raise ValueError("a text of the completion, such as the name of its model, is none")
-        if not all(isinstance(message, dict) for message in self.messages):
-            raise ValueError("a message of the completion is no object")
-        for name, amount in (("latency", self.latency_s), ("cost", self.cost_usd)):
-            if amount is not None and not (type(amount) in {int, float} and 0 <= amount < math.inf):
-                raise ValueError(
-                    f"the {name} of the completion is neither a number from 0 nor null"
-                )
-        usage = self.usage
+        optional = (completion.text, completion.refusal, completion.fingerprint)
+        if {*map(type, optional)} - {str, type(None)}:
+            raise ValueError("the text of the completion, or its refusal, is neither text nor null")
+        tokens = completion.usage
         counts = (
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_input_tokens,
-            usage.reasoning_tokens,
-            self.attempts,
+            *(tokens.input_tokens, tokens.output_tokens),
+            *(tokens.cached_input_tokens, tokens.reasoning_tokens),
+            completion.attempts,
         )
-        if not all(type(count) is int and count >= 0 for count in counts):
-            raise ValueError("a count of the completion, such as of tokens, is no number from 0")
+        latency_s, cost_usd = completion.latency_s, completion.cost_usd
+        amounts = (0 if latency_s is None else latency_s, 0 if cost_usd is None else cost_usd)
+        if {*map(type, counts)} - {int} or {*map(type, amounts)} - {int, float}:
+            raise ValueError("a number of the completion, such as its cost, is none")
+        if min(*counts, *amounts) < 0 or not math.isfinite(sum(amounts)):
+            raise ValueError("a number of the completion is negative or infinite")
+        return completion
 
 
 class Provider(Protocol):

@@ -124,16 +124,22 @@ def test_usage_adds_up(one, other):
         ({"usage": {"inputs": 3}}, "inputs"),
         ({"finish_reason": "bored"}, "'bored' is not a finish reason"),
         ({"finish_reason": ["stop"]}, "cannot be read"),
-        ({"text": 3}, "the text of the completion is neither text nor null"),
-        ({"refusal": 3}, "the refusal"),
-        ({"fingerprint": []}, "the fingerprint"),
-        *(({"latency_s": value}, "the latency") for value in (-1, True, "1", math.nan)),
-        *(({"cost_usd": value}, "the cost") for value in (-0.1, "1", math.inf)),
-        *(({"usage": {"input_tokens": value}}, "no number from 0") for value in (-1, 1.5, None)),
-        ({"attempts": "2"}, "no number from 0"),
-        ({"provider": None}, "a text of the completion"),
-        ({"context": [1]}, "a text of the completion"),
-        ({"messages": ["hello"]}, "a message of the completion"),
+        ({"text": 3}, "neither text nor null"),
+        ({"refusal": 3}, "neither text nor null"),
+        ({"fingerprint": []}, "neither text nor null"),
+        *(
+            ({"latency_s": value}, "a number of the completion")
+            for value in (-1, True, "1", math.nan)
+        ),
+        *(({"cost_usd": value}, "a number of the completion") for value in (-0.1, "1", math.inf)),
+        *(
+            ({"usage": {"input_tokens": value}}, "a number of the completion")
+            for value in (-1, 1.5, None)
+        ),
+        ({"attempts": "2"}, "a number of the completion"),
+        ({"provider": None}, "cannot be read"),
+        ({"context": [1]}, "cannot be read"),
+        ({"messages": ["hello"]}, "cannot be read"),
         ({"tool_calls": [{"id": "1"}]}, "cannot be read"),
         ({"model": ...}, "has no 'model'"),
     ],
