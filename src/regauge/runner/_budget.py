@@ -36,6 +36,7 @@ class Budget:
         limit_usd: US dollars for all processes of the run; None for no limit.
         processes: The number of processes that share the run, each with an equal part.
         spent_usd: The cost of finished calls.
+        is_cost_unknown: Whether a finished call has no price.
         reserved_usd: The expected cost of calls in progress.
         limit_tokens: Input and output tokens for all processes; None for no limit.
         spent_tokens: The tokens of finished calls.
@@ -58,11 +59,17 @@ class Budget:
     calls: int = 0
     calls_under_way: int = 0
     excess: float = 0.0
+    is_cost_unknown: bool = False
 
     @property
     def limits_usage(self) -> bool:
         """Return whether cost or tokens have a limit."""
         return self.limit_usd is not None or self.limit_tokens is not None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost of finished calls; None if one has no price."""
+        return None if self.is_cost_unknown else self.spent_usd
 
     @property
     def _share_usd(self) -> float:
@@ -117,6 +124,8 @@ class Budget:
         except BaseException:
             self.calls -= 1
             raise
+        else:
+            self.is_cost_unknown |= charge.actual_usd is None
         finally:
             self.calls_under_way -= 1
             self.reserved_usd -= expected_usd
