@@ -51,6 +51,11 @@ class Endpoint:
         self.answer = answer
         self.answer_of: dict[str, Callable[[str], str | dict[str, Any]]] = {}
         self.object_to_each = object_to_each
+        self.usage: dict[str, int] | None = {
+            "prompt_tokens": 100,
+            "completion_tokens": 10,
+            "total_tokens": 110,
+        }
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._stop = asyncio.Event()
@@ -141,5 +146,5 @@ class Endpoint:
             "object": "chat.completion",
             "model": asked["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+            "usage": self.usage,
         }

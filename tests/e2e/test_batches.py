@@ -581,6 +581,16 @@ def test_a_budget_holds_for_what_is_submitted(batched: EvalProject, provider: Ba
     assert 0 < len(batch["requests"]) < 5
 
 
+def test_calls_beyond_a_budget_are_one_line_whatever_each_would_cost(batched: EvalProject):
+    batched.prompt(user="{{text}}")
+    long_texts = ({"text": "much text " * 100 * number} for number in range(1, 6))
+    batched.golden(batched.case(n) | {"inputs": text} for n, text in enumerate(long_texts))
+    done = batched.command("record", "--batch", "--budget-usd=0")
+    assert done.returncode == 3
+    assert "5 completions missing: the budget of $0.00 is reached" in done.stderr
+    assert done.stderr.count("the budget of") == 1
+
+
 def test_secrets_and_wrong_use(
     batched: EvalProject, provider: BatchServer, monkeypatch: pytest.MonkeyPatch
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -291,6 +292,22 @@ def test_two_workers_say_it_too(project: EvalProject, break_: Callable[[EvalProj
         _no_prompt: "triages",
     }
     assert expected[break_] in said
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [("cost_usd", "-5"), ("cost_usd", "1e999"), ("latency_s", "-1"), ("input_tokens", "NaN")],
+)
+def test_a_number_that_no_model_states_is_no_recording(project: EvalProject, key: str, number: str):
+    project.run().assert_outcomes(passed=5)
+    path = project.root / "fixtures/recordings/triage.jsonl"
+    text = re.sub(rf'"{key}":[^,}}]+', f'"{key}":{number}', path.read_text(), count=1)
+    assert path.write_text(text)
+    result = project.run("--record=none")
+    assert (result.ret, result.parseoutcomes()) == (1, {"unmeasured": 5})
+    said = project.complaint(result)
+    assert "triage.jsonl:1: not a recording: " in said
+    assert "Error:" not in said
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])

@@ -94,6 +94,25 @@ def test_a_budget_stops_the_spending_and_a_larger_one_goes_on(
     assert endpoint.total == 12
 
 
+@pytest.mark.parametrize("budget", ["--budget-usd=1.00", "--budget-tokens=1000"])
+def test_a_budget_holds_for_a_server_that_states_no_usage(
+    live: EvalProject, endpoint: Endpoint, budget: str
+):
+    endpoint.usage = None
+    price = "{ input_per_million = 1000.0, output_per_million = 1000.0 }"
+    live.settings(provider=f'prices = {{ "clerk" = {price} }}\n')
+    live.golden(live.case(number) for number in range(12))
+    result = live.run(budget, "--concurrency=1")
+    assert 0 < endpoint.total < 12
+    assert result.parseoutcomes()["unmeasured"] == 12 - endpoint.total
+
+
+def test_a_part_of_a_budget_of_calls_is_called_a_part(live: EvalProject, endpoint: Endpoint):
+    result = live.run("-n2", "--budget-calls=1")
+    assert endpoint.total == 0
+    assert "of 1 calls (a part of it in each of 2 processes) is reached" in result.stdout.str()
+
+
 def test_two_workers_share_one_budget(live: EvalProject, endpoint: Endpoint):
     price = "{ input_per_million = 1000.0, output_per_million = 2000.0 }"
     live.settings(provider=f'prices = {{ "clerk" = {price} }}\n')

@@ -303,6 +303,24 @@ def test_what_a_server_refuses_is_said_with_what_to_do(
     assert "wrong" not in str(refused.value)
 
 
+def test_the_grant_that_is_printed_lets_another_user_write(
+    postgres: PostgresServer, tmp_path: Path
+):
+    name = postgres.make_database()
+    url = postgres.url(name)
+    Store(find_store(Project(root=tmp_path), {"REGAUGE_STORE": url}))
+    postgres.run(f"CREATE ROLE \"{name}\" LOGIN PASSWORD 'other'", database=name)
+    place = find_store(
+        Project(root=tmp_path),
+        {"REGAUGE_STORE": url.replace("team:p4ss%40word", f"{name}:other")},
+    )
+    with pytest.raises(StoreError, match="permission denied for table") as refused:
+        Store(place)
+    grant = str(refused.value).partition("grant it: ")[2]
+    postgres.run(grant.replace("<user>", f'"{name}"'), database=name)
+    assert Store(place).add(_entry())
+
+
 def test_tables_that_are_gone_are_named(postgres: PostgresServer, tmp_path: Path):
     name = postgres.make_database()
     place = find_store(Project(root=tmp_path), {"REGAUGE_STORE": postgres.url(name)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -685,6 +686,12 @@ def test_shards_of_a_gate_decide_nothing_and_the_merged_run_decides_with_the_sus
     again = [row for row in rows_in(repo) if row["source"] == "live"]
     assert again
     assert not first & {(row["case"], row["trial"]) for row in again}
+
+    # The printed command does not mean the gate itself by `latest`.
+    program, *words = shlex.split(decision["rerun_command"])
+    assert program == "regauge"
+    repo.regauge(*words, code=1)
+    assert repo.verdicts() == merged
 
     # One machine comes to the same.
     fresh(repo.root)

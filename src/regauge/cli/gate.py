@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -187,6 +188,7 @@ def command(
         decided = _decide_again(project, run, policy, given_baseline)
     else:
         meter = Meter()
+        merged = read_record(find_run(project, run)) if run else None
         branch = base_branch(os.environ)
         request = GateRequest(
             # By default the base branch of the job, since a change could rewrite the setting.
@@ -197,8 +199,8 @@ def command(
             accept_judge_change=_reason(accept_judge_change),
             is_partial=bool(prompts),
             dry_run=dry_run,
-            rerun_command=_rerun_words(sys.argv[1:]),
-            failed_tests=read_record(find_run(project, run)).failed_tests if run else {},
+            rerun_command=_rerun_words(sys.argv[1:], merged),
+            failed_tests=merged.failed_tests if merged else {},
             print_line=meter.update,
         )
         with meter:
@@ -238,7 +240,7 @@ def _decide_again(
         options.apply_to(before),
         looser_options=options.looser_options(before),
         baseline=baseline,
-        rerun_command=" ".join(_rerun_words(sys.argv[1:])),
+        rerun_command=" ".join(_rerun_words(sys.argv[1:], record)),
     )
     document = with_failed_tests(document, record.failed_tests)
     if other_commits := _other_commits(project, record):
@@ -311,8 +313,14 @@ def _reason(reason: str | None) -> str:
     return text
 
 
-def _rerun_words(arguments: list[str]) -> list[str]:
-    return ["regauge", *arguments] if arguments[:1] == ["gate"] else ["regauge", "gate"]
+def _rerun_words(arguments: list[str], record: RunRecord | None = None) -> list[str]:
+    if arguments[:1] != ["gate"]:
+        return ["regauge", "gate"]
+    # This gate becomes the latest run.
+    run = "latest" if record is None else record.id
+    texts = {"--from latest": run, "--from=latest": f"--from={run}"}
+    words = [texts.get(f"{before} {word}", word) for before, word in pairwise(["", *arguments])]
+    return ["regauge", *(texts.get(word, word) for word in words)]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

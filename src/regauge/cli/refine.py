@@ -191,7 +191,7 @@ def run_to_end(
         calls = evals.progress.judge_calls
         return (
             f"regauge refine: {evals.progress.completed} new completions"
-            f"{f', {calls} judge calls' if calls else ''}, {money(evals.budget.spent_usd)},"
+            f"{f', {calls} judge calls' if calls else ''}, {money(evals.budget.cost_usd)},"
             f" {evals.progress.elapsed_s:.0f} s so far"
         )
 

@@ -47,14 +47,14 @@ class GateProgress:
         requested_trials: Trials of this round.
         finished_trials: Finished trials of this round.
         trials: Finished trials of all rounds.
-        spent_usd: Cost so far.
+        spent_usd: Cost so far; None if a price is unknown.
     """
 
     round: int = 0
     requested_trials: int = 0
     finished_trials: int = 0
     trials: int = 0
-    spent_usd: float = 0.0
+    spent_usd: float | None = 0.0
     _started: float = field(default=0.0)
 
     def start_round(self, requested: int) -> None:
@@ -237,5 +237,5 @@ class GateRun:
         return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.graded)
 
     def _report(self) -> None:
-        self._progress.spent_usd = self._session.budget.spent_usd
+        self._progress.spent_usd = self._session.budget.cost_usd
         self._on_progress(self._progress)

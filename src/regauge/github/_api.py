@@ -357,7 +357,8 @@ def _wait_s(response: httpx2.Response, attempt: int, *, is_repeatable: bool) -> 
         return None
     retry_after_s = _retry_after_s(headers)
     if retry_after_s is not None:
-        return retry_after_s
+        # Doubled, so that a limit that stays ends within the patience.
+        return max(retry_after_s, 2.0 ** (attempt - 1))
     if headers.get("x-ratelimit-remaining") == "0":
         reset = _number(headers.get("x-ratelimit-reset"))
         return _SECONDARY_S if reset is None else max(reset - time.time(), 0.0) + 1.0

@@ -45,6 +45,10 @@ _FILE_FIXES: Final = (
     ("", ""),
 )
 _SERVER_FIXES: Final = (
+    (
+        "permission denied for table",
+        "let its owner grant it: GRANT ALL ON ALL TABLES IN SCHEMA public TO <user>",
+    ),
     ("permission denied", "let its owner grant it: GRANT USAGE, CREATE ON SCHEMA public TO <user>"),
     (
         "authentication failed|no password|role .* does not exist",

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
-from regauge.errors import PendingError, ProviderError, RegaugeError, UsageError
+from regauge.errors import BudgetError, PendingError, ProviderError, RegaugeError, UsageError
 from regauge.maintenance.batch_files import (
     DIRECTORY,
     BatchDirectory,
@@ -462,6 +462,7 @@ async def request_trials(
         failures: Counts failures by message, without pending calls.
     """
     requested_trials = [*requested_trials]
+    budget: BudgetError | None = None
     async with evals.open_trials() as trials:
         for start in range(0, len(requested_trials), _AT_ONCE):
             results = await asyncio.gather(
@@ -470,7 +471,10 @@ async def request_trials(
             )
             for result in results:
                 error = result if isinstance(result, BaseException) else result.failure
-                if isinstance(error, RegaugeError):
+                if isinstance(error, BudgetError):  # the amounts in its message differ by case
+                    budget = budget or error
+                    failures[str(budget)] += 1
+                elif isinstance(error, RegaugeError):
                     if not isinstance(error, PendingError):
                         failures[str(error)] += 1
                 elif error is not None:

@@ -181,7 +181,7 @@ class MutationRun:
                     suite = subject.prompt, mutants, subject.cases, bench, policy
                     return await measure(*suite, first=first, marks=marks, progress=progress)
 
-        with self.meter(lambda: progress_text(progress, "mutant", self.evals.budget.spent_usd)):
+        with self.meter(lambda: progress_text(progress, "mutant", self.evals.budget.cost_usd)):
             return run_stoppable(run())
 
     @cached_property
@@ -335,9 +335,7 @@ class MutationRun:
                 with closing(DraftBenches(self.evals, self.subject, trials)) as benches:
                     return await suggest(problems, proposers, benches, progress)
 
-        with self.meter(
-            lambda: progress_text(progress, "instruction", self.evals.budget.spent_usd)
-        ):
+        with self.meter(lambda: progress_text(progress, "instruction", self.evals.budget.cost_usd)):
             suggestions = run_stoppable(search())
         if unread:
             count = plural(len(unread), "response")
@@ -345,7 +343,7 @@ class MutationRun:
         return suggestions
 
 
-def progress_text(progress: MutationProgress, noun: str, spent_usd: float) -> str:
+def progress_text(progress: MutationProgress, noun: str, spent_usd: float | None) -> str:
     """The state of a search on one line."""
     done = f"{progress.done} of {plural(progress.mutants, noun)}"
     return f"regauge: {done}, {plural(progress.calls, 'trial')}, {money(spent_usd)}"

@@ -147,8 +147,8 @@ class Endpoint:
         if process.returncode:
             raise self._command_error(f"ended with exit code {process.returncode}")
         key = printed.decode("utf-8", "replace").strip()
-        if not key or len(key) > _KEY_MAX or not key.isprintable():
-            raise self._command_error("did not print a key, one line of text")
+        if not key or len(key) > _KEY_MAX or not (key.isascii() and key.isprintable()):
+            raise self._command_error("did not print a key, one line of ASCII text")
         return key
 
     def headers(self) -> dict[str, str]:
@@ -189,8 +189,9 @@ class Endpoint:
 
     def _value(self, variable: str, *, problem: str, other_fix: str) -> str:
         value = self.environ.get(variable, "").strip()
-        if not value:
+        if not value or not (value.isascii() and value.isprintable()):
             state = "empty" if variable in self.environ else "not set"
+            state = "not one line of ASCII text" if value else state
             raise ProviderError(
                 f"{problem}: {variable} is {state}\n"
                 f"  fix: export {variable}=..., or {other_fix}"

@@ -30,11 +30,18 @@ _EXCERPT: Final = 300
 _TRANSIENT: Final = {408: "timeout", 409: "server", 425: "server", 429: "rate-limit"}
 _PERMANENT: Final = {401: "authentication", 402: "quota", 403: "permission", 404: "not-found"}
 _NOT_IMPLEMENTED: Final = 501
-_CLIENT_ERRORS: Final = 400
+_BAD_REQUEST: Final = 400
 _PROXY_AUTHENTICATION: Final = 407
 _SERVER: Final = 500
 _TOO_MANY: Final = 429
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+# Anthropic has no status of its own for an account without credit.
+_NO_CREDIT: Final = re.compile(r"credit balance is too low", re.IGNORECASE)
+# Gemini and xAI reject a key with 400.
+_REJECTED_KEY: Final = re.compile(
+    r"api[ _]key[ _](is )?(not valid|invalid|expired)|(invalid|incorrect|expired) api[ _]key",
+    re.IGNORECASE,
+)
 _RETRY: Final = re.compile(r"retry in|retry after|retryDelay|per minute", re.IGNORECASE)
 _NAMED: Final = re.compile(r"['\"`]([a-z][a-z0-9_.]*)['\"`]")
 # The keys of prompt files, if the API has another name.
@@ -177,7 +184,8 @@ def refusal_error(
     """
     error = read_error_response(body)
     message = f"{endpoint} returned {status_text or status}: {error.message or 'no reason given'}"
-    exhausted = status == _TOO_MANY and _QUOTA.search(error.message)
+    quota_words = {_TOO_MANY: _QUOTA, _BAD_REQUEST: _NO_CREDIT}.get(status)
+    exhausted = quota_words is not None and quota_words.search(error.message)
     # Gemini has the same message for limits per minute, and adds when to retry.
     if _QUOTA.search(error.code) or (exhausted and not _RETRY.search(body)):
         fix = f"the account has no quota left: add credit, or use {_other_model(request)}"
@@ -194,13 +202,15 @@ def refusal_error(
             quotas=quotas_in(headers),
         )
     kind = _PERMANENT.get(status, "bad-request")
+    if status == _BAD_REQUEST and _REJECTED_KEY.search(error.message):
+        kind = "authentication"
     # The parameter of the request that the provider rejects.
     names = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
     candidates = (error.param.split(".")[0], *_NAMED.findall(error.message))
     param = next((name for name in candidates if name in names), error.param)
     base_url = f"base_url of provider {request.provider!r}"
     is_path = kind == "not-found" and request.model not in error.message
-    if status < _CLIENT_ERRORS:
+    if status < _BAD_REQUEST:
         # Redirects are not followed: the key and the messages are for the configured host only.
         location = _excerpt(headers.get("location", ""))
         fix = f"correct {base_url}" + (f"; the server redirects to {location}" if location else "")
@@ -218,8 +228,8 @@ def refusal_error(
 def timeout_error(endpoint: str, timeout_s: float) -> AttemptError:
     """Return the failure of an attempt that timed out."""
     return AttemptError(
-        f"{endpoint} did not respond within {timeout_s:g} s",
-        fix="raise timeout_s, or look after the server",
+        f"{endpoint} did not respond within {timeout_s:.3g} s",
+        fix="raise timeout_s, or deadline_s of all attempts, or look after the server",
         kind="timeout",
         transient=True,
     )

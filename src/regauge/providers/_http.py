@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
-_UNAUTHORISED: Final = 401
 _ENCODE: Final = json.JSONEncoder(
     separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
@@ -154,7 +153,7 @@ class HttpApi:
         try:
             return await self._call(request, timeout_s)
         except AttemptError as error:
-            if error.status != _UNAUTHORISED or not await self._renew_key(key):
+            if error.kind != "authentication" or not await self._renew_key(key):
                 raise
         return await self._call(request, timeout_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
@@ -222,12 +223,16 @@ class Completion:
         try:
             usage: Any = fields["usage"]
             calls: Any = fields.get("tool_calls", ())
+            tool_calls = [ToolCall(**call) for call in calls or ()]
+            texts = [call.id + call.name + call.arguments for call in tool_calls]
+            # Joining refuses what is no text.
+            "".join([fields["model"], fields["provider"], *fields.get("context", ()), *texts])
             completion = cls(
                 text=fields["text"],
                 finish_reason=fields["finish_reason"],
                 refusal=fields.get("refusal"),
-                tool_calls=tuple([ToolCall(**call) for call in calls]) if calls else (),
-                messages=tuple(fields.get("messages", ())),
+                tool_calls=tuple(tool_calls),
+                messages=tuple(map(dict, fields.get("messages", ()))),
                 context=tuple(fields.get("context", ())),
                 usage=Usage(**usage),
                 model=fields["model"],
@@ -241,14 +246,25 @@ class Completion:
             is_usual = completion.finish_reason in _FINISH_REASONS
         except KeyError as error:
             raise ValueError(f"the completion has no {error}") from error
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"the completion cannot be read: {error}") from error
         if not is_usual:
             raise ValueError(f"{completion.finish_reason!r} is not a finish reason")
-        if not (completion.text is None or type(completion.text) is str):
-            raise ValueError("the text of the completion is neither text nor null")
-        if type(completion.latency_s) not in {float, int, type(None)}:
-            raise ValueError("the latency of the completion is neither a number nor null")
+        optional = (completion.text, completion.refusal, completion.fingerprint)
+        if {*map(type, optional)} - {str, type(None)}:
+            raise ValueError("the text of the completion, or its refusal, is neither text nor null")
+        tokens = completion.usage
+        counts = (
+            *(tokens.input_tokens, tokens.output_tokens),
+            *(tokens.cached_input_tokens, tokens.reasoning_tokens),
+            completion.attempts,
+        )
+        latency_s, cost_usd = completion.latency_s, completion.cost_usd
+        amounts = (0 if latency_s is None else latency_s, 0 if cost_usd is None else cost_usd)
+        if {*map(type, counts)} - {int} or {*map(type, amounts)} - {int, float}:
+            raise ValueError("a number of the completion, such as its cost, is none")
+        if min(*counts, *amounts) < 0 or not math.isfinite(sum(amounts)):
+            raise ValueError("a number of the completion is negative or infinite")
         return completion
 
 

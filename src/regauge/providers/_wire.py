@@ -57,6 +57,8 @@ class EmbeddedError(Exception):
         code = parse_error_response({"error": error}).code
         limited = "rate_limit" in code or "too_many" in code
         self.status = _TOO_MANY if limited else _SERVER
+        if code.startswith("invalid_"):
+            self.status = _CLIENT_ERRORS
         if code.isdecimal() and _CLIENT_ERRORS <= int(code[:4]) < _NO_STATUS:
             self.status = int(code)
         self.body = json.dumps({"error": error})
@@ -167,6 +169,8 @@ def _unreadable_error(content: bytes, endpoint: str, error: ValueError) -> Attem
             f"{endpoint} returned a web page, not JSON: {start}\n"
             "  fix: check the base_url; it ends in /v1 for most servers"
         )
+    if isinstance(error, UnicodeDecodeError) and error.reason != "unexpected end of data":
+        return malformed_error(f"{endpoint} returned JSON that is not UTF-8", transient=True)
     if start.startswith(("{", "[")):
         return malformed_error(f"{endpoint} returned truncated JSON", transient=True)
     return malformed_error(f"{endpoint} returned something other than JSON: {start}")

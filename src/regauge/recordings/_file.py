@@ -285,6 +285,13 @@ class Recording:
             raise ValueError(f"the digest is {digest!r}, not 64 hexadecimal digits")
         if type(recording.case) is not str or type(recording.prompt) is not str:
             raise ValueError("the case and the prompt are names")
+        texts = (
+            recording.model,
+            recording.recorded_at,
+            *([] if recording.version is None else [recording.version]),
+        )
+        if not all(type(text) is str for text in texts) or type(recording.request) is not dict:
+            raise ValueError("the model, the time and the version are texts, the request an object")
         return recording
 
     def has_same_completion(self, other: Recording) -> bool:

@@ -434,7 +434,7 @@ def progress_line(progress: RunProgress, budget: Budget, noun: str = "completion
     failed += f", {plural(progress.judge_calls, 'judge call')}" if progress.judge_calls else ""
     return (
         f"regauge: {progress.completed} of {progress.total} {noun}{failed},"
-        f" {money(budget.spent_usd)}{left}"
+        f" {money(budget.cost_usd)}{left}"
     )
 
 

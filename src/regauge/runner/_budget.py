@@ -36,6 +36,7 @@ class Budget:
         limit_usd: US dollars for all processes of the run; None for no limit.
         processes: The number of processes that share the run, each with an equal part.
         spent_usd: The cost of finished calls.
+        is_cost_unknown: Whether a finished call has no price.
         reserved_usd: The expected cost of calls in progress.
         limit_tokens: Input and output tokens for all processes; None for no limit.
         spent_tokens: The tokens of finished calls.
@@ -58,6 +59,7 @@ class Budget:
     calls: int = 0
     calls_under_way: int = 0
     excess: float = 0.0
+    is_cost_unknown: bool = False
 
     @property
     def limits_usage(self) -> bool:
@@ -65,8 +67,18 @@ class Budget:
         return self.limit_usd is not None or self.limit_tokens is not None
 
     @property
+    def cost_usd(self) -> float | None:
+        """The cost of finished calls; None if one has no price."""
+        return None if self.is_cost_unknown else self.spent_usd
+
+    @property
     def _share_usd(self) -> float:
         return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
+
+    @property
+    def _part_text(self) -> str:
+        count = self.processes
+        return f" (a part of it in each of {count} processes)" if count > 1 else ""
 
     def may_fit_later(self, expected_usd: float) -> bool:
         """Return whether a call fits if calls in progress cost less than reserved."""
@@ -94,9 +106,8 @@ class Budget:
             committed = self.spent_usd + self.reserved_usd
             cents = f"{self.limit_usd:.2f}"
             limit = cents if float(cents) == self.limit_usd else f"{self.limit_usd:g}"
-            part = f" (a part of it in each of {self.processes} processes)"
             raise BudgetError(
-                f"the budget of ${limit}{part if self.processes > 1 else ''}"
+                f"the budget of ${limit}{self._part_text}"
                 f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
                 f" to cost ${expected_usd:.4f}\n"
                 "  completions so far are kept: the same command with a larger --budget-usd"
@@ -113,6 +124,8 @@ class Budget:
         except BaseException:
             self.calls -= 1
             raise
+        else:
+            self.is_cost_unknown |= charge.actual_usd is None
         finally:
             self.calls_under_way -= 1
             self.reserved_usd -= expected_usd
@@ -147,8 +160,9 @@ class Budget:
                 budget_text = f"${limit:g}" if noun == "usd" else f"{limit:g} {noun}"
                 needed_text = f"${after:.4f}" if noun == "usd" else f"{after:.0f} {noun}"
                 raise BudgetError(
-                    f"the budget of {budget_text} is reached: the cases that have begun and this"
-                    f" one would take about {needed_text}, with all trials and judges\n"
+                    f"the budget of {budget_text}{self._part_text} is reached: the cases that"
+                    f" have begun and this one would take about {needed_text}, with all trials and"
+                    " judges\n"
                     f"  completions so far are kept: the same command with a larger"
                     f" --budget-{noun} continues where this one stopped",
                     limit=noun,
@@ -164,7 +178,8 @@ class Budget:
         for limit, after, noun in counts:
             if limit is not None and after > limit / self.processes:
                 raise BudgetError(
-                    f"the budget of {limit} {noun} is reached: one more call makes it {after}\n"
+                    f"the budget of {limit} {noun}{self._part_text} is reached: one more call"
+                    f" makes it {after}\n"
                     f"  completions so far are kept: the same command with a larger"
                     f" --budget-{noun} continues where this one stopped",
                     limit=noun,

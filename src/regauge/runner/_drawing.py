@@ -319,6 +319,11 @@ class Drawing:
             charge.actual_usd = completion.cost_usd
             actual = completion.usage
             charge.actual_tokens = actual.input_tokens + actual.output_tokens
+            if actual == Usage() and case_request.target is None:
+                # Without token counts in the response, the expected ones count.
+                charge.actual_tokens = expected_tokens
+                if charge.actual_usd is None:
+                    charge.actual_usd = expected_usd
         self.cases.add(case_request, charge)
         self._usage.add(case_request, completion)
         return completion

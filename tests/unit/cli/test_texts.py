@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +18,7 @@ from regauge.cli.mutate import _print_suggestion, _row
 from regauge.cli.record import _resume_hint
 from regauge.cli.refine import RUN, resume_hint
 from regauge.cli.sim import parse_faults, parse_rate
-from regauge.errors import UsageError
+from regauge.errors import ProviderError, UsageError
 from regauge.maintenance.mutation import progress_text
 from regauge.mutate import Draft, GuardSuggestion, MutantRow, MutationProgress
 from regauge.reports import progress_line
@@ -129,6 +130,17 @@ def test_the_progress_of_mutants_is_one_line():
 def test_the_progress_of_completions_is_one_line(counts: dict[str, int], text: str):
     line = progress_line(RunProgress(total=9, **counts), Budget(None))
     assert line.partition(", about")[0] == text
+
+
+@pytest.mark.parametrize(("costs", "text"), [([0.5], "$0.5000"), ([0.5, None], "?"), ([], "$0")])
+def test_the_progress_of_calls_without_a_price_shows_no_cost(costs: list[float | None], text: str):
+    budget = Budget(None)
+    for cost_usd in costs:
+        with budget.charge(0.0) as charge:
+            charge.actual_usd = cost_usd
+    with suppress(ProviderError), budget.charge(0.0):
+        raise ProviderError("away", kind="server")
+    assert progress_line(RunProgress(total=2), budget).endswith(f", {text}")
 
 
 @pytest.mark.parametrize("text", ["", "10", "0/s", "-1/s", "10/d", "ten/s"])

@@ -143,6 +143,16 @@ def test_nobody_waits_for_an_hour(server, github, waits):
     assert (caught.value.kind, caught.value.status, waits) == ("rate-limit", 429, [])
 
 
+@pytest.mark.parametrize("stated", ["0", formatdate(0, usegmt=True), "1"])
+def test_a_limit_that_never_ends_ends_the_request(server, github, waits, stated):
+    fault = Fault(403, {"message": "secondary rate limit"}, {"Retry-After": stated})
+    server.faults[f"GET {COMMENTS}"] = [fault] * 20
+    with pytest.raises(GitHubError, match="secondary rate limit"):
+        github.upsert_comment(7, "x", mark=GATE)
+    assert 0 < sum(waits) <= 300
+    assert len(waits) < 20
+
+
 @pytest.mark.parametrize("drop", [True, False])
 def test_a_comment_whose_answer_was_lost_is_not_written_twice(server, github, drop):
     server.faults[f"POST {COMMENTS}"] = [Fault(502, {"message": "x"}, drop=drop, after=True)]

@@ -393,9 +393,14 @@ def key_command(path: Path, program: str) -> dict[str, Any]:
     return {"api_key_command": [sys.executable, str(script)]}
 
 
-def test_a_key_of_a_command_is_sent_and_renewed_when_it_is_refused(api: Api, tmp_path: Path):
-    expired = {"error": {"type": "authentication_error", "message": "key-number-1 has expired"}}
-    script = [api.kit.Reply(status=401, document=expired), api.answer("key-number-2 it is")]
+@pytest.mark.parametrize(
+    ("status", "message"), [(401, "key-number-1 has expired"), (400, "API key expired.")]
+)
+def test_a_key_of_a_command_is_sent_and_renewed_when_it_is_refused(
+    api: Api, tmp_path: Path, status: int, message: str
+):
+    expired = {"error": {"type": "authentication_error", "message": message}}
+    script = [api.kit.Reply(status=status, document=expired), api.answer("key-number-2 it is")]
     talk = api.talk(script, **key_command(tmp_path, "print(f'key-number-{count}')"))
     assert talk.completion.text == "[redacted by regauge] it is"
     assert [head.count("key-number-1") for head in talk.endpoint.heads] == [1, 0]
@@ -435,8 +440,8 @@ def test_many_requests_run_the_command_once_and_a_key_that_stays_refused_is_fina
     ("program", "complaint"),
     [
         ("sys.exit('secret-on-stderr')", "ended with exit code 1"),
-        ("pass", "did not print a key, one line of text"),
-        ("print('one\\ntwo')", "did not print a key, one line of text"),
+        ("pass", "did not print a key, one line of ASCII text"),
+        ("print('one\\ntwo')", "did not print a key, one line of ASCII text"),
     ],
 )
 def test_a_command_that_prints_no_key_is_run_once_and_says_so(

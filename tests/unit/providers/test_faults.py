@@ -161,6 +161,45 @@ def test_no_quota_left_is_not_a_rate_limit(kit):
     assert (error.kind, error.attempts) == ("quota", 1)
 
 
+@pytest.mark.parametrize(
+    ("status", "error", "kind", "fix"),
+    [
+        (400, {"message": "API key not valid. Please pass a valid API key."}, "authentication", "MY_KEY"),
+        (400, {"message": "API key expired. Please renew the API key."}, "authentication", "MY_KEY"),
+        (400, {"message": "Incorrect API key provided: ab***"}, "authentication", "MY_KEY"),
+        (400, {"message": "Your credit balance is too low to access the API."}, "quota", "add credit"),
+        (400, {"message": "The schema 'billing' is invalid"}, "bad-request", "use another model"),
+        (200, {"message": "policy", "code": "invalid_prompt"}, "bad-request", "use another model"),
+    ],
+)  # fmt: skip
+def test_a_lasting_error_has_the_kind_and_the_fix_of_its_cause(kit, status, error, kind, fix):
+    replies = [kit.Reply(status=status, document={"error": error})] * 2
+    shown = error_of(kit.talk(replies, api_key_env="MY_KEY", environ={"MY_KEY": "a-key"}))
+    assert (shown.kind, shown.attempts) == (kind, 1)
+    assert fix in str(shown)
+
+
+def test_a_body_in_another_encoding_is_not_called_truncated(kit):
+    body = json.dumps(kit.chat("grün"), ensure_ascii=False).encode("latin-1")
+    assert "is not UTF-8" in str(error_of(kit.talk([kit.Reply(raw=body)] * 2, max_attempts=2)))
+
+
+def test_a_timeout_by_the_deadline_names_it(kit):
+    error = error_of(kit.talk([kit.Reply(wait_s=0.5)] * 3, timeout_s=9, deadline_s=0.3))
+    assert "deadline_s" in str(error)
+
+
+@pytest.mark.parametrize("setting", [{"api_key_env": "MY_KEY"}, {"headers_env": {"x-a": "MY_KEY"}}])
+@pytest.mark.parametrize("value", ["schlüssel-1", "sk-abc…", "one\nkey"])
+def test_a_key_that_no_header_can_hold_is_named_and_nothing_is_sent(kit, setting, value):
+    talk = kit.talk([], environ={"MY_KEY": value}, **setting)
+    (error,) = talk.results
+    assert isinstance(error, ProviderError)
+    assert (error.kind, talk.endpoint.bodies) == ("authentication", [])
+    assert "MY_KEY is not one line of ASCII text" in str(error)
+    assert value not in str(error)
+
+
 def test_a_refused_key_names_the_variable(kit):
     reply = kit.Reply(status=401, document=refusal("Incorrect API key"))
     error = error_of(kit.talk([reply], api_key_env="MY_KEY", environ={"MY_KEY": "wrong-key-1"}))

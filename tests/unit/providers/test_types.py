@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -124,6 +125,21 @@ def test_usage_adds_up(one, other):
         ({"finish_reason": "bored"}, "'bored' is not a finish reason"),
         ({"finish_reason": ["stop"]}, "cannot be read"),
         ({"text": 3}, "neither text nor null"),
+        ({"refusal": 3}, "neither text nor null"),
+        ({"fingerprint": []}, "neither text nor null"),
+        *(
+            ({"latency_s": value}, "a number of the completion")
+            for value in (-1, True, "1", math.nan)
+        ),
+        *(({"cost_usd": value}, "a number of the completion") for value in (-0.1, "1", math.inf)),
+        *(
+            ({"usage": {"input_tokens": value}}, "a number of the completion")
+            for value in (-1, 1.5, None)
+        ),
+        ({"attempts": "2"}, "a number of the completion"),
+        ({"provider": None}, "cannot be read"),
+        ({"context": [1]}, "cannot be read"),
+        ({"messages": ["hello"]}, "cannot be read"),
         ({"tool_calls": [{"id": "1"}]}, "cannot be read"),
         ({"model": ...}, "has no 'model'"),
     ],

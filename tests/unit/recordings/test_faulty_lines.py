@@ -45,6 +45,7 @@ def test_a_recording_is_read_as_it_was_written():
         ({"digest": 3}, "the digest is 3"),
         ({"case": 3}, "the case and the prompt are names"),
         ({"prompt": None}, "the case and the prompt are names"),
+        *(({key: value}, "are texts, the request an object") for key, value in [("model", 3), ("recorded_at", None), ("version", 1.0), ("request", [])]),
     ],
 )  # fmt: skip
 def test_a_faulty_recording_is_refused(changes: dict[str, Any], error: str):
