@@ -523,7 +523,7 @@ class DeepevalJudge(RunOnlyJudge):
         except asyncio.CancelledError:
             metric_calls.abandon()
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - of a metric, which may be the user's
             metric_calls.failure = metric_calls.failure or error
         await metric_calls.close()
         if (failure := metric_calls.failure) is not None:  # also one that the metric hid
