@@ -55,7 +55,7 @@ def _own_words(text: str) -> str:
     return rest if re.search(r"\w", rest) else text
 
 
-@rule(version=6, about="relevance")
+@rule(version=7, about="relevance")
 def is_refusal() -> Check:
     """The model refused: by its words, by the provider's report, or by an empty output.
 
@@ -276,7 +276,7 @@ def personal_data(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield kind, hit
 
 
-@rule(version=3, about="format")
+@rule(version=4, about="format")
 def no_personal_data(
     *kinds: PersonalKind, allow: Sequence[str] = (), field: str | None = None
 ) -> Check:
