@@ -46,6 +46,7 @@ from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
 from regauge.judges._types import is_number, quote
 from regauge.on_demand import require
 from regauge.strict_json import walk
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -298,6 +299,9 @@ class RuleFactory(Generic[P]):
             usage = f"{self.kind}{self.form}" + f"; in YAML {self.kind}: [...]" * is_list
             # Newer Pythons add what the form shows.
             problem = str(error).replace("required keyword-only argument", "required argument")
+            unknown = next((key for key in kwargs if problem.endswith(f"argument '{key}'")), "")
+            hint = did_you_mean(unknown, self.signature.parameters) if unknown else ""
+            problem += f"; {hint}" if hint else ""
             raise UsageError(f"{self.kind}: {problem}\n  it takes {usage}") from None
         try:
             for key, value in bound.arguments.items():
