@@ -165,6 +165,22 @@ def test_lint_refuses_checks_before_any_recording(checked: EvalProject):
     )
 
 
+def test_all_wrong_checks_of_a_case_are_reported_together(checked: EvalProject):
+    specs = [{"contans": "x"}, {"max_words": 3}, {"max_words": {"n": 3, "feld": "a"}}, {"not": 3}]
+    turns = [{"user": "Hi", "checks": [{"matches": "("}]}]
+    checked.golden([checked.case(0, checks=specs, turns=turns), checked.case(1, checks=["max"])])
+    done = checked.command("lint")
+    place = "fixtures/golden/triage.jsonl"
+    for message in (
+        f"{place}:1: checks of disk-000: no judge 'contans'; did you mean 'contains'?",
+        f"{place}:1: checks of disk-000: max_words: got an unexpected keyword argument 'feld'; did",
+        f"{place}:1: checks of disk-000: not a judge: 3",
+        f"{place}:1: checks of disk-000: matches: '(' is not a regular expression",
+        f"{place}:2: checks of disk-001: no judge 'max'",
+    ):
+        assert message in done.stdout, done.stdout
+
+
 def test_a_table_holds_checks_as_json(checked: EvalProject):
     checked.write("fixtures/golden/triage.jsonl", "").unlink()
     text = "critical: disk 1 is full"

@@ -75,3 +75,19 @@ def test_another_criterion_is_not_answered_by_what_was_recorded(judged: EvalProj
     replay = judged.run("--record=none")
     assert replay.ret != 0
     replay.stdout.fnmatch_lines(["*judge right, 3 judgements of 3 cases*older request*"])
+
+
+def test_one_error_of_all_calls_leaves_every_case_unmeasured(
+    judged: EvalProject, monkeypatch: pytest.MonkeyPatch
+):
+    """Without its key a provider raises the same error for each call; deepeval follows its causes."""
+    judged.settings('judge_model = "openai:gpt-5.4-mini"')
+    judged.judged_by(f"min_chars(1), {RIGHT}, {FAITHFUL}", more=MODEL_JUDGES_GATE)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    command = judged.start_from_nothing()
+    try:
+        output, _ = command.communicate(timeout=90)
+    finally:
+        command.kill()
+    assert "3 unmeasured" in output, output
+    assert "OPENAI_API_KEY is not set" in output, output

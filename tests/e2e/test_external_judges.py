@@ -153,6 +153,7 @@ VERDICTS = [
     ("print('FAIL')", "failed", "false"),
     ("print(0.25)", "failed", "returned 0.25, 0.5 wanted"),
     ("print('1')", "passed", "returned 1"),
+    ("sys.stdout.buffer.write(b'\\xef\\xbb\\xbffail')", "failed", "false"),
     ('print(\'{"score": 0.9, "reason": "good"}\')', "passed", "good"),
     ('print(\'{"pass": false, "score": 0.9, "reason": "bad"}\')', "failed", "bad"),
 ]

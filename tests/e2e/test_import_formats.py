@@ -473,11 +473,23 @@ def test_sum():
     assert_test(LLMTestCase(input=QUESTION, actual_output="4", expected_output="4"), [exact])
 
 async def test_style():
-    case = LLMTestCase(input="Hello", actual_output="Hi", expected_output="Hi!")
+    case = LLMTestCase(input="Hello", actual_output="Hi", expected_output=f"Hi{1 + 1}",
+                       tools_called=[ToolCall(name="greet")])
     assert_test(case, [ExactMatchMetric(), OwnMetric(strictness=3)])
+
+def test_talk():
+    talk = ConversationalTestCase(turns=[Turn(role="user", content="Hi")])
+    assert_test(talk, [ExactMatchMetric()])
 """,
     )
     out = place.regauge("import", "deepeval", "source/test_bot.py")
+    first_line = METRICS.count("\n") + 2
+    for line, loss in (
+        (7, "`expected_output` of a test case is made by code: write it in the case"),
+        (7, "`tools_called` of a test case is made by code: write it in the case"),
+        (12, "a conversation: write `turns` or a persona, see test-a-conversation"),
+    ):
+        assert f"- `source/test_bot.py:{first_line + line}`: {loss}" in report(place)
     assert "names no model for LLM judges" not in report(place)
     assert "2 golden cases" in out
     first, second = cases(place, "test-bot")

@@ -69,8 +69,12 @@ class _TemplateTranslation:
         position = 0
         text = _OWN_LINE.sub(r"\1", text)
         for match in _MARKS.finditer(text):
-            parts.append(_without_marks(text[position : match.start()]))
+            before = text[position : match.start()]
             position = match.end()
+            if before.endswith("\\") and not before.endswith("\\\\"):  # an escaped mark
+                parts.append(f"{_without_marks(before[:-1])}{{% raw %}}{match[0]}{{% endraw %}}")
+                continue
+            parts.append(_without_marks(before.removesuffix("\\")))
             inner = match[1] or match[2]
             if inner is not None and not inner.startswith("!"):
                 parts.append(self._mark(inner.strip(), names, depth))

@@ -26,7 +26,15 @@ _DATA: Final = (".json", ".jsonl", ".csv")
 _LISTS: Final = ("context", "retrieval_context")
 _JSON: Final = ("expected_tools", "tools_called", "turns", "additional_metadata")
 _FIELDS: Final = ("expected_output", "context", "retrieval_context", "expected_tools")
-_CASES: Final = ("LLMTestCase", "Golden")
+_NO_INPUT: Final = "a test case whose `input` is made by code: left out"
+_CONVERSATION: Final = "a conversation: write `turns` or a persona, see test-a-conversation"
+# The classes of test cases, each with the line of the report for one that cannot be read.
+_CASES: Final = {
+    "LLMTestCase": _NO_INPUT,
+    "Golden": _NO_INPUT,
+    "ConversationalTestCase": _CONVERSATION,
+    "ConversationalGolden": _CONVERSATION,
+}
 _METRICS: Final = ("GEval", "ConversationalGEval", "ArenaGEval")
 _WITHOUT_MODEL: Final = ("ExactMatchMetric", "PatternMatchMetric", "ToolCorrectnessMetric")
 _DROPPED: Final = ("model", "async_mode", "verbose_mode", "evaluation_template")
@@ -146,8 +154,7 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
             rows.append(_row(_parse(values), place))
         elif "scenario" in values or "turns" in values:
             turns += 1
-            text = "a conversation: write `turns` or a persona, see test-a-conversation"
-            suite.imported.note("manual", place, text)
+            suite.imported.note("manual", place, _CONVERSATION)
         else:
             suite.imported.note("manual", place, "a golden without `input`: left out")
     if not rows and not turns:
@@ -197,7 +204,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
     module = _module(file, suite)
     judges: dict[str, list[JSON]] = {}
     rows: dict[str, list[Row]] = {}
-    unread: list[SourcePlace] = []
+    unread: list[tuple[SourcePlace, str]] = []
     sources: list[Path] = []
     for call, name, test in module.calls:
         place = suite.place(file, call.lineno)
@@ -205,8 +212,9 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
             values = module.literals(call)
             if isinstance(values.get("input"), str):
                 rows.setdefault(test, []).append(_row(values, place))
+                _note_missing(call, values, suite, place)
             else:
-                unread.append(place)
+                unread.append((place, _CASES[name]))
         elif _SOURCE.fullmatch(name):
             sources += _data_file(module.literals(call), call, file, suite, place)
         elif name.endswith("Metric") or name in _METRICS or call in module.metric_calls:
@@ -218,14 +226,23 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
         tests.judges_of[path] = _once([*tests.judges_of.get(path, []), *all_judges])
     tests.judges = _once([*tests.judges, *all_judges])
     if not sources:
-        text = "a test case whose `input` is made by code: left out"
-        for place in unread:
+        for place, text in unread:
             suite.imported.note("manual", place, text)
     tests.rows[file] = [
         replace(row, checks=_once(judges.get(test) or all_judges))
         for test, test_rows in rows.items()
         for row in test_rows
     ]
+
+
+def _note_missing(
+    call: ast.Call, values: Mapping[str, Any], suite: ImportedSuite, place: SourcePlace
+) -> None:
+    """Report the fields of a test case that are no literals."""
+    for key in (*_FIELDS, "tools_called"):
+        if key not in values and any(keyword.arg == key for keyword in call.keywords):
+            text = f"`{key}` of a test case is made by code: write it in the case"
+            suite.imported.note("manual", place, text)
 
 
 def _module(file: Path, suite: ImportedSuite) -> _Module:

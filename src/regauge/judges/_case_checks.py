@@ -146,17 +146,16 @@ def _bind_checks(cases: Iterable[GoldenCase], judge_cache: _JudgeCache) -> dict[
     diagnostics: list[Diagnostic] = []
     checks_by_case: dict[str, _Checks] = {}
     for case in cases:
-        try:
-            checks = _share_calls(
-                [_check(spec, judge_cache, turn=turn) for turn, spec in _check_specs(case)],
-                judge_cache,
-            )
-        except (UsageError, PromptError) as error:
-            problem = error.diagnostics[0] if isinstance(error, PromptError) else error
-            message = f"checks of {case.id}: {problem.message}"
-            diagnostics.append(Diagnostic.at_location(case.location, message, problem.fix))
-        else:
-            checks_by_case[case.id] = (checks, 1.0 if case.pass_at is None else case.pass_at)
+        checks: list[_CaseCheck] = []
+        for turn, spec in _check_specs(case):
+            try:
+                checks.append(_check(spec, judge_cache, turn=turn))
+            except (UsageError, PromptError) as error:
+                problem = error.diagnostics[0] if isinstance(error, PromptError) else error
+                message = f"checks of {case.id}: {problem.message}"
+                diagnostics.append(Diagnostic.at_location(case.location, message, problem.fix))
+        pass_at = 1.0 if case.pass_at is None else case.pass_at
+        checks_by_case[case.id] = (_share_calls(checks, judge_cache), pass_at)
     if diagnostics:
         raise DatasetError(diagnostics)
     return checks_by_case

@@ -86,7 +86,7 @@ class _ExternalCalls:
             message = f"the response is longer than {OUTPUT_MAX:,} bytes"
             raise ProviderError(message, fix="respond with a verdict alone", kind="malformed")
         try:
-            text = _remove_secrets(body.decode("utf-8").strip(), secrets)
+            text = _remove_secrets(body.decode("utf-8-sig").strip(), secrets)
         except UnicodeDecodeError as error:
             raise ProviderError(f"the response is not UTF-8: {error}", kind="malformed") from error
         try:

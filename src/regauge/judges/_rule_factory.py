@@ -46,6 +46,7 @@ from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
 from regauge.judges._types import is_number, quote
 from regauge.on_demand import require
 from regauge.strict_json import walk
+from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,10 +160,10 @@ Place: TypeAlias = int
 
 
 class Range(NamedTuple):
-    """The range of a number parameter.
+    """The range of a number parameter, or a switch.
 
     Attributes:
-        kind: `int`, or `float` for any number.
+        kind: `int`, `float` for any number, or `bool`.
         words: The range in words, for errors.
     """
 
@@ -173,16 +174,39 @@ class Range(NamedTuple):
 
     def contains(self, value: object) -> bool:
         """Return whether a value is in the range; NaN and infinity are not."""
+        if self.kind is bool:
+            return isinstance(value, bool)
         if not is_number(value) or not isinstance(value, int | self.kind):
             return False
         return self.minimum <= value <= self.maximum
 
 
-RANGES: Final[Mapping[str, Range]] = {
+class ListOf(NamedTuple):
+    """The entries of a list parameter; a text is no list of its letters.
+
+    Attributes:
+        kind: The types of an entry.
+        words: The list in words, for errors.
+    """
+
+    kind: tuple[type, ...]
+    words: str
+
+    def contains(self, value: object) -> bool:
+        """Return whether a value is such a list."""
+        return isinstance(value, list | tuple | set | frozenset) and all(
+            isinstance(part, self.kind) for part in cast("Sequence[object]", value)
+        )
+
+
+RANGES: Final[Mapping[str, Range | ListOf]] = {
     "Share": Range(float, 0, 1, "a number from 0 to 1"),
     "Amount": Range(float, 0, sys.float_info.max, "a number from 0 up"),
     "Whole": Range(int, 0, math.inf, "a whole number from 0 up"),
     "Place": Range(int, 1, math.inf, "a whole number from 1 up"),
+    "bool": Range(bool, 0, 1, "true or false"),
+    "Sequence[str]": ListOf((str, Expected), "a list of texts"),
+    "Sequence[float]": ListOf((int, float, Expected), "a list of numbers"),
 }
 """The ranges of the annotations above; the factory checks parameters against them."""
 
@@ -275,6 +299,9 @@ class RuleFactory(Generic[P]):
             usage = f"{self.kind}{self.form}" + f"; in YAML {self.kind}: [...]" * is_list
             # Newer Pythons add what the form shows.
             problem = str(error).replace("required keyword-only argument", "required argument")
+            unknown = next((key for key in kwargs if problem.endswith(f"argument '{key}'")), "")
+            hint = did_you_mean(unknown, self.signature.parameters) if unknown else ""
+            problem += f"; {hint}" if hint else ""
             raise UsageError(f"{self.kind}: {problem}\n  it takes {usage}") from None
         try:
             for key, value in bound.arguments.items():
@@ -333,9 +360,11 @@ class RuleFactory(Generic[P]):
             UsageError: A value is not allowed.
         """
         for key, value in bound.arguments.items():
-            parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+            parameter = bound.signature.parameters[key]
+            several = parameter.kind is parameter.VAR_POSITIONAL
+            parts = cast("tuple[object, ...]", value) if several else (value,)
             allowed = self._choices.get(key, ())
-            range_of = RANGES.get(str(bound.signature.parameters[key].annotation))
+            range_of = RANGES.get(str(parameter.annotation).removesuffix(" | None"))
             for part in parts:
                 if part is None or isinstance(part, Expected):
                     continue
@@ -351,8 +380,11 @@ class RuleFactory(Generic[P]):
         of_case = [
             key
             for key, value in bound.arguments.items()
-            if "Expected" not in str(bound.signature.parameters[key].annotation)
-            and any(isinstance(part, Expected) for part in walk(value))
+            if any(isinstance(part, Expected) for part in walk(value))
+            and not (
+                isinstance(value, Expected)
+                and "Expected" in str(bound.signature.parameters[key].annotation)
+            )
         ]
         if not of_case:
             return build(*bound.args, **bound.kwargs)

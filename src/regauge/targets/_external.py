@@ -235,7 +235,7 @@ class CommandCaller:
                 f"the command wrote more than {OUTPUT_MAX:,} bytes", fix=fix, kind="too-large"
             )
         try:
-            text = body.decode("utf-8").strip()
+            text = body.decode("utf-8-sig").strip()
         except UnicodeDecodeError as error:
             message = f"the command wrote what is not UTF-8: {error}"
             raise ProviderError(message, fix="write UTF-8", kind="malformed") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Diagnostic, ProviderError
 from regauge.providers import Completion, FinishReason, ToolCall, Usage
-from regauge.strict_json import is_sequence, read_json
+from regauge.strict_json import is_mapping, is_sequence, list_of, read_json
 from regauge.wording import cut, did_you_mean
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def completion_of(
         except ValueError:
             problem = "it holds NaN or an infinity, which JSON does not have"
             raise _malformed_error(problem) from None
-    messages = tuple(_mappings(parts, "messages"))
+    messages = tuple(map(_join_texts, _mappings(parts, "messages")))
     calls = parts.get("tool_calls")
     if calls is None:
         calls = [call for message in messages for call in message.get("tool_calls") or ()]
@@ -119,6 +119,16 @@ def _finish_reason(
             f"`finish_reason` is none of {', '.join(reasons)}: {_format_value(reason)}"
         )
     return cast("FinishReason", reason)
+
+
+def _join_texts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with a text as its content if that is a list of texts."""
+    content = message.get("content")
+    parts = list_of(content)
+    texts = [part.get("text") for part in parts if is_mapping(part)]
+    if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
+        return message
+    return {**message, "content": "".join(map(str, texts))}
 
 
 def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:

@@ -22,6 +22,8 @@ VALUES: dict[str, Any] = {
 }
 ROWS = [
     ("Hi {{name}}!", "Hi Ada!"),
+    (r"Write \{{name}} or \{{{n}}}, {{name}}", "Write {{name}} or {{{n}}}, Ada"),
+    (r"C:\\{{name}} and C:\x {{name}}", "C:\\Ada and C:\\x Ada"),
     ("{{user.name}} of {{user.home.city}}", "Bob of Rome"),
     ("{{{name}}}{{! a note }}{{!-- {{name}} --}}.", "Ada."),
     ("{{#if yes}}a{{else}}b{{/if}}{{#if no}}c{{else}}d{{/if}}", "ad"),

@@ -97,3 +97,39 @@ def test_parameters_of_a_case_follow_the_rules_of_parameters(
     with pytest.raises(JudgeError, match=r"^expected of case 'disk-full': ") as caught:
         rule.examine(output)
     assert said in str(caught.value)
+
+
+VALUE = judges.expected("v")
+
+
+@pytest.mark.parametrize(
+    ("rule", "right", "wrong"),
+    [
+        (judges.equals({"a": [VALUE]}), '{"a": ["full"]}', '{"a": ["free"]}'),
+        (judges.json_like({"a": VALUE}), '{"a": "full", "b": 1}', '{"a": "free"}'),
+        (judges.field_equals("a", [VALUE]), '{"a": ["full"]}', '{"a": ["free"]}'),
+        (judges.field_equals("a[*].b", {"c": VALUE}), '{"a": [{"b": {"c": "full"}}]}', '{"a": []}'),
+        (judges.field_in("a", ["half", VALUE]), '{"a": "full"}', '{"a": "free"}'),
+        (judges.answer_is(["half", VALUE]), "ANSWER: Full", "ANSWER: free"),
+        (judges.choice_is([VALUE], options=["full", "free"]), "full", "free"),
+        (judges.rouge_n(["half", VALUE]), "full", "free"),
+        (judges.one_of(["half", VALUE]), "full", "free"),
+        (judges.json_matches_schema({"const": VALUE}), '"full"', '"free"'),
+    ],
+    ids=lambda part: part.kind if isinstance(part, judges.Rule) else "",
+)
+def test_a_value_of_the_case_may_be_anywhere_in_a_parameter(
+    rule: judges.Rule, right: str, wrong: str
+):
+    case = replace(CASE, expected={"v": "full"})
+    assert rule.check(completion(right), case).outcome == "pass"
+    assert rule.check(completion(wrong), case).outcome == "fail"
+    assert (~rule).check(completion(wrong), case).outcome == "pass"
+    with pytest.raises(JudgeError, match=r"has no expected\.v"):
+        rule.check(completion(right), replace(CASE, expected={}))
+
+
+def test_a_list_of_the_case_is_no_entry_of_a_list():
+    case = replace(CASE, expected={"v": ["full"]})
+    with pytest.raises(JudgeError, match="options is a list of texts, not "):
+        judges.one_of(["half", VALUE]).check(completion("full"), case)

@@ -10,7 +10,7 @@ from regauge import judges
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import ifeval, judge_from_spec
 from regauge.judges._output import JudgedOutput
-from regauge.providers import ToolCall
+from regauge.providers import ToolCall, Usage
 from tests.unit.judges.samples import CASE, completion
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def test_json_is_compared_as_its_options_have_it(options: Any, text: str, outcom
     ("rule", "changes", "outcome", "reason"),
     [
         (judges.max_latency_s(1), {"latency_s": None}, "abstain", "latency is unknown: a batch, or a text alone"),
+        (judges.max_tokens(1), {"usage": Usage()}, "abstain", "the number of tokens is unknown"),
+        (~judges.max_tokens(1), {"usage": Usage()}, "abstain", "the number of tokens is unknown"),
         (judges.finish_reason_is("stop"), {"finish_reason": "length"}, "fail", "finish_reason is 'length'"),
         (judges.tool_calls_match([{"name": "f"}]), {"tool_calls": ()}, "fail", "no tool was called"),
         (judges.tool_calls_match([{"name": "f"}]), {"tool_calls": (ToolCall(id="1", name="f", arguments="{"),)}, "fail", "the arguments of f are not JSON"),

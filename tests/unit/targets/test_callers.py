@@ -509,6 +509,7 @@ def call_program(root: Path, *argv: str, **environ: str) -> Any:
     [
         ("cat", {"text": "ü"}),
         ("echo '  Hi. '", "Hi."),
+        ('printf \'\\357\\273\\277{"text": "Hi."}\'', {"text": "Hi."}),
         ("echo '[1, 2]'", "[1, 2]"),
         ("echo '{\"a\": 1'", '{"a": 1'),
         ('echo "$KEY $URL$OTHER"; pwd', "k u\n{root}"),

@@ -13,6 +13,8 @@ from regauge.targets._output import completion_of, read_outputs
 
 CALL = {"name": "find", "arguments": {"n": 1}}
 ASSISTANT = {"role": "assistant", "content": "Hello."}
+TEXT = {"type": "text", "text": "Ha."}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://host/a.png"}}
 TOOL_TURN = {
     "role": "assistant",
     "content": None,
@@ -39,6 +41,7 @@ def read(output: Any, **rest: Any) -> Any:
         ({"messages": [ASSISTANT, {"role": "user", "content": "Bye."}]}, "Hello."),
         ({"messages": [ASSISTANT, {"role": "assistant", "content": "Bye."}]}, "Bye."),
         ({"messages": [{"role": "user", "content": "Bye."}]}, None),
+        ({"messages": [{"role": "assistant", "content": [TEXT, TEXT]}]}, "Ha.Ha."),
         ({"messages": [ASSISTANT], "text": "Other."}, "Other."),
         ({"messages": [ASSISTANT], "text": None}, None),
         ({"text": None, "tool_calls": [CALL]}, None),
@@ -62,6 +65,8 @@ def test_the_text_of_an_output(output: Any, text: str | None):
         ({"messages": "x"}, '`messages` is not a list: "x"'),
         ({"messages": ["x"]}, '`messages` holds something that is not an object: "x"'),
         ({"messages": [{"role": "assistant", "content": []}]}, "`text` is not text: []"),
+        ({"messages": [{"role": "assistant", "content": [TEXT, IMAGE]}]}, "`text` is not text: [{"),
+        ({"messages": [{"role": "assistant", "content": [TEXT, "x"]}]}, "`text` is not text: [{"),
         ({"text": "", "context": "x"}, '`context` is not a list: "x"'),
         ({"text": "", "context": {"a": 1}}, '`context` is not a list: {"a": 1}'),
         ({"text": "", "tool_calls": [{"arguments": {}}]}, "a tool call has no name"),

@@ -523,12 +523,13 @@ class DeepevalJudge(RunOnlyJudge):
         except asyncio.CancelledError:
             metric_calls.abandon()
             raise
-        except Exception as error:
-            await metric_calls.close()
-            raise self._failure(metric_calls.failure or error, case, metrics=live) from error
-        if metric_calls.failure is not None:  # the metric hid the error
-            raise self._failure(metric_calls.failure, case, metrics=live) from metric_calls.failure
+        except Exception as error:  # noqa: BLE001 - of a metric, which may be the user's
+            metric_calls.failure = metric_calls.failure or error
         await metric_calls.close()
+        if (failure := metric_calls.failure) is not None:  # also one that the metric hid
+            explained = self._failure(failure, case, metrics=live)
+            # An error that is its own cause would be an endless chain for deepeval.
+            raise explained from (explained.__cause__ if explained is failure else failure)
         score = metric.score if winner is None else float(winner == "answer")
         count = _check_metric(metric, score, test_case, judge=self.name)
         return _make_measurement(metric, score, count, better=better)

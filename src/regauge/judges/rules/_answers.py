@@ -441,7 +441,7 @@ def choice_is(
     >>> print(choice_is("B").check_text("C) Rome"))
     fail: chooses 'C', not 'B'
     """
-    if isinstance(options, str) or not options or not all(options):
+    if not options or not all(options):
         raise UsageError(f"choice_is: name the options as a list of texts, not {options!r}")
     reader = _Options(options)
     if not isinstance(to, Expected):

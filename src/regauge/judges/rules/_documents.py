@@ -808,6 +808,7 @@ _HTML_TAG = re.compile(
 )
 # Longer outputs fail, as parsing time grows with the length.
 _HTML_CHARS_MAX = 200_000
+_FOREIGN = {"svg", "math"}  # elements with elements of other languages
 
 
 class _Html(HTMLParser):
@@ -821,7 +822,7 @@ class _Html(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - of HTMLParser
         self.elements += 1
-        if tag not in _HTML.words("elements") and "-" not in tag and "svg" not in self._open:
+        if tag not in _HTML.words("elements") and "-" not in tag and not _FOREIGN & {*self._open}:
             self.error = self.error or f"no element of HTML is called {tag!r}"
         if tag not in _HTML.words("void_elements"):
             self._open.append(tag)
@@ -857,7 +858,7 @@ class _Html(HTMLParser):
         return self.error or ("" if self.elements else "no element")
 
 
-@rule(version=2, about="format")
+@rule(version=3, about="format")
 def html_parses(*, field: str | None = None) -> Check:
     """The whole output is HTML: known elements, properly nested, without text outside.
 
@@ -896,7 +897,7 @@ def html_parses(*, field: str | None = None) -> Check:
     return on_text(field, check)
 
 
-@rule(about="format")
+@rule(version=2, about="format")
 def contains_html(*, field: str | None = None) -> Check:
     """The output contains an HTML tag.
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
-from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._output import JsonProblem, parse_json
 from regauge.judges._rule_factory import Amount, Place, Share, rule
@@ -29,6 +28,7 @@ from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.wording import plural
 
 if TYPE_CHECKING:
+    from regauge.digests import JSON
     from regauge.judges._output import JudgedOutput
     from regauge.judges._rule import Check
     from regauge.providers import Completion, ToolCall
@@ -121,9 +121,9 @@ def max_cost_usd(limit: Amount) -> Check:
     return check
 
 
-@rule(about="format")
+@rule(version=2, about="format")
 def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -> Check:
-    """The completion took at most `n` tokens.
+    """At most `n` tokens; abstains if unknown.
 
     Args:
         n: The most that passes.
@@ -139,6 +139,8 @@ def max_tokens(n: Amount, *, of: Literal["input", "output", "all"] = "output") -
 
     def check(output: JudgedOutput) -> Verdict:
         usage = completion_of(output, "max_tokens").usage
+        if not usage.input_tokens + usage.output_tokens:
+            return abstained("the number of tokens is unknown", code="no_usage")
         counts = {"input": usage.input_tokens, "output": usage.output_tokens}
         tokens = counts.get(of, usage.input_tokens + usage.output_tokens)
         return _at_most(
@@ -308,7 +310,7 @@ def tools_called(*names: str, at_least: Share = 1.0) -> Check:
     return check
 
 
-@rule(version=2, about="format")
+@rule(version=3, about="format")
 def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
     """The model called known tools, with arguments that satisfy their schemas.
 
@@ -328,7 +330,8 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(name, str):
             raise UsageError(f"tool_calls_match: a tool without a name: {json.dumps(tool)[:200]}")
-        parameters: JSON = function.get("parameters") or dict[str, JSON]()
+        schemas = (function.get(key) for key in ("parameters", "input_schema", "inputSchema"))
+        parameters = cast("JSON", next(filter(None, schemas), {}))
         validators[name] = schema_validator(parameters, formats=True, kind="tool_calls_match")
 
     def check(output: JudgedOutput) -> Verdict:

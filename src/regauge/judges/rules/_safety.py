@@ -55,7 +55,7 @@ def _own_words(text: str) -> str:
     return rest if re.search(r"\w", rest) else text
 
 
-@rule(version=6, about="relevance")
+@rule(version=7, about="relevance")
 def is_refusal() -> Check:
     """The model refused: by its words, by the provider's report, or by an empty output.
 
@@ -276,7 +276,7 @@ def personal_data(text: str, kinds: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield kind, hit
 
 
-@rule(version=3, about="format")
+@rule(version=4, about="format")
 def no_personal_data(
     *kinds: PersonalKind, allow: Sequence[str] = (), field: str | None = None
 ) -> Check:
@@ -365,9 +365,16 @@ def _hosts(text: str) -> Iterator[tuple[str, str]]:
         yield url, host_name(host or "")
 
 
+_HOST = re.compile(r"[\w.-]+|[\da-f]*:[\da-f:.]+")  # a name, or an address
+
+
 def _on_hosts(hosts: Sequence[str], field: str | None, *, forbidden: bool) -> Check:
     """Build a check that all URLs are of these hosts, or none."""
     cleaned = tuple(host_name(host.removeprefix("*.").strip("./ ")) for host in hosts)
+    for host, name in zip(hosts, cleaned, strict=True):
+        if not _HOST.fullmatch(name):  # it would equal the host of no URL
+            rule_kind = "no_urls_of" if forbidden else "urls_only_of"
+            raise UsageError(f"{rule_kind}: a host is a name such as 'example.com', not {host!r}")
     ends = tuple(f".{host}" for host in cleaned)
     kind, code = ("a forbidden", "url_forbidden") if forbidden else ("another", "url_not_allowed")
 

@@ -674,7 +674,7 @@ def one_of(
     >>> print(one_of(["yes", "no"], ignore_case=True).check_text("No"))
     pass: is 'no'
     """
-    if isinstance(options, str) or not options or not all(options):
+    if not options or not all(options):
         raise UsageError(f"one_of: name the options as a list of texts, not {options!r}")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=True)
     fold = str.casefold if ignore_case else str
