@@ -406,7 +406,9 @@ def _judge_fix(suite: Eval, base_commit: BaseCommit, *, prompt_changed: bool) ->
     base = base_commit.ref.removeprefix("origin/")
     update = f"`{suite.command('baseline', 'update')}` on {base}"
     if prompt_changed:
-        return f"merge the change of the judges on its own, run {update}, then compare the prompt"
+        # The next step of several prompts has the first part once.
+        first = "merge the change of the judges on its own, then compare the prompt"
+        return f"{first}; in between run {update}"
     return (
         f"if the judges are meant to change: {_accept_hint(base_commit)}, or"
         f' on_judge_change = "note" in [tool.regauge.gate]; after the merge {update}'

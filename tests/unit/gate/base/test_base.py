@@ -423,8 +423,8 @@ def test_a_changed_judge_is_refused_with_the_digests_that_differ(repo: Repo):
         "  judge " + repr(suite.judges[0].name) + " is new",
         "  judge " + repr(max_words(40).name) + " is gone",
         (
-            "  fix: merge the change of the judges on its own, run `regauge baseline update greet` on"
-            " main, then compare the prompt"
+            "  fix: merge the change of the judges on its own, then compare the prompt;"
+            " in between run `regauge baseline update greet` on main"
         ),
     ]
 
