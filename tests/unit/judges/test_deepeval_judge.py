@@ -296,6 +296,7 @@ def test_classes_and_objects_that_cannot_judge_are_refused_too():
         (lambda: deepeval("Faithfulness", fields={"source": "inputs.x"}), "no field 'source'"),
         (lambda: deepeval("Faithfulness", fields={"context": "report"}), "write inputs.NAME"),
         (lambda: deepeval("Faithfulness", threshold=2), "from 0 to 1"),
+        (lambda: deepeval("Faithfulness", threshold="0.5"), "from 0 to 1"),  # type: ignore[arg-type]
         (lambda: deepeval("Faithfulness", async_mode=False), "set by the run"),
         (lambda: deepeval(3), "no metric"),
         (lambda: bound(deepeval("GEval", name="G"), model=None), "no judge model is set"),

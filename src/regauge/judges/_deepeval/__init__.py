@@ -5,7 +5,6 @@ deepeval itself is imported only for measurements.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from regauge.judges._output import (
     parse_path,
     value_at,
 )
-from regauge.judges._types import DeclaredJudge
+from regauge.judges._types import DeclaredJudge, is_number
 from regauge.lexicon import Lexicon
 from regauge.strict_json import as_list
 
@@ -80,7 +79,7 @@ def deepeval(
         threshold = float(metric_threshold) if isinstance(metric_threshold, (int, float)) else None
     if options.get("strict_mode"):
         threshold = 1.0
-    if threshold is not None and not (math.isfinite(threshold) and 0 <= threshold <= 1):
+    if threshold is not None and not (is_number(threshold) and 0 <= threshold <= 1):
         raise UsageError(f"{label}: a threshold is from 0 to 1, not {threshold!r}")
     sources = Fields.read(fields, judge=label)
 

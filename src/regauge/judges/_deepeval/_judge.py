@@ -524,12 +524,13 @@ class DeepevalJudge(RunOnlyJudge):
             metric_calls.abandon()
             raise
         except Exception as error:  # noqa: BLE001 - of a metric, which may be the user's
-            metric_calls.failure = metric_calls.failure or error
+            await metric_calls.close()
+            failure = self._failure(metric_calls.failure or error, case, metrics=live)
+            raise failure from failure.__cause__
         await metric_calls.close()
-        if (failure := metric_calls.failure) is not None:  # also one that the metric hid
-            explained = self._failure(failure, case, metrics=live)
-            # An error that is its own cause would be an endless chain for deepeval.
-            raise explained from (explained.__cause__ if explained is failure else failure)
+        if metric_calls.failure is not None:  # the metric hid the error
+            failure = self._failure(metric_calls.failure, case, metrics=live)
+            raise failure from failure.__cause__
         score = metric.score if winner is None else float(winner == "answer")
         count = _check_metric(metric, score, test_case, judge=self.name)
         return _make_measurement(metric, score, count, better=better)
@@ -584,9 +585,14 @@ class DeepevalJudge(RunOnlyJudge):
         )
 
     def _failure(self, error: Exception, case: GoldenCase, *, metrics: Any) -> Exception:
-        """The error of a measurement as one of regauge's errors."""
+        """The error of a measurement as one of regauge's errors, with its cause."""
         if isinstance(error, UnmeasuredError):
-            return error
+            return error  # never its own cause: deepeval follows causes to their end
+        explained = self._explain(error, case, metrics=metrics)
+        explained.__cause__ = error
+        return explained
+
+    def _explain(self, error: Exception, case: GoldenCase, *, metrics: Any) -> JudgeError:
         if isinstance(error, RegaugeError):
             return JudgeError(str(error), judge=self.name)
         if isinstance(error, metrics.MissingTestCaseParamsError):

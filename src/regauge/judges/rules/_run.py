@@ -331,7 +331,7 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
         if not isinstance(function, Mapping) or not isinstance(name, str):
             raise UsageError(f"tool_calls_match: a tool without a name: {json.dumps(tool)[:200]}")
         schemas = (function.get(key) for key in ("parameters", "input_schema", "inputSchema"))
-        parameters = cast("JSON", next(filter(None, schemas), {}))
+        parameters = cast("JSON", next(filter(None, schemas), dict[str, object]()))
         validators[name] = schema_validator(parameters, formats=True, kind="tool_calls_match")
 
     def check(output: JudgedOutput) -> Verdict:
