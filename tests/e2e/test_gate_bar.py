@@ -975,6 +975,40 @@ def test_other_judges_next_to_a_changed_prompt_are_refused_without_a_baseline(re
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("llm/test_severity.py", "llm/test_severity.py"),
+        ("tests/llm/severity/test_it.py", "tests/llm/severity/test_it.py"),
+        ("test_severity.py", "test_severity.py"),
+        ("llm/test_severity.py", "checks/test_other.py"),
+        (EVAL, "checks/test_other.py"),
+    ],
+)
+def test_evals_in_any_directory_are_held_to_the_judges_of_the_base(
+    repo: GateRepo, before: str, after: str
+):
+    """Also if the change moves them, and no line of the file stays."""
+    text = repo.read(EVAL)
+    repo.git("rm", "-q", EVAL)
+    repo.write(before, text)
+    repo.git("rm", "-q", BASELINE)
+    repo.commit("Evals elsewhere")
+    repo.git("branch", "-f", "other-evals")
+    break_prompt(repo)
+    repo.git("rm", "-q", before)
+    judges = 'judges=[json_parses(kind="object")]'
+    repo.write(
+        after,
+        "import regauge\nfrom regauge.judges import json_parses\n\n\n"
+        f'@regauge.golden("alert-severity", {judges})\ndef test_it(result):\n    result.check()\n',
+    )
+    repo.commit("Change the prompt, and what judges it")
+    place = after.rpartition("/")[0] or "."
+    output = repo.regauge("gate", "other-evals", "--evals", place, code=2)
+    assert "field_equals('severity') -> not set" in output
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ('json.loads(output)["severity"]', "json.loads(output)['Severity']"),

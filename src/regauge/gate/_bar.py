@@ -265,9 +265,8 @@ def moved_judging(
     """
     if not suites:
         return
-    evals = base_commit.repository.inside(base_commit.project.root / "evals")
     before = base_commit.evals
-    if any(name.startswith(f"{evals}/") and name.endswith(".py") for name in base_commit.changed):
+    if any(before.get(name) or base_commit.is_eval_code(name) for name in base_commit.changed):
         yield from _lost_evals(base_commit, before, suites)
     new_paths = {old: new for new, old in base_commit.renamed.items()}
     for suite, is_known in suites:
@@ -292,11 +291,9 @@ def _lost_evals(
     A baseline has the digests of an eval's judges. The source counts if fewer evals are known than
     the base has.
     """
-    files = sorted((base_commit.project.root / "evals").rglob("*.py"))
     now = [
         declared_eval
-        for path in files
-        if path.is_file()
+        for path in base_commit.eval_files
         for declared_eval in declared_evals(path.read_bytes())
     ]
     suites_known: dict[tuple[str, str], list[bool]] = {}

@@ -69,14 +69,16 @@ def _files_in_reach(
     They are in a directory of that code, or in one that it names, or a program has their name.
     """
     project, inside = base_commit.project, base_commit.repository.inside
-    evals = project.root / "evals"
     code = with_imports(
         base_commit,
         files_of_code(base_commit, *(judge for suite in suites for judge in suite.judges)).union(
-            programs, map(inside, [*evals.rglob("*.py"), project.root / "conftest.py"])
+            programs, map(inside, [*base_commit.eval_files, project.root / "conftest.py"])
         ),
     )
-    directories = {inside(evals), *(PurePosixPath(name).parent.as_posix() for name in code)}
+    directories = {
+        inside(project.root / "evals"),
+        *(PurePosixPath(name).parent.as_posix() for name in code),
+    }
     directories -= {".", base_commit.prefix}
     names = {text.strip("./") for text in literals_in(base_commit, code)}
     words = {word for name in programs for word in _words_in(base_commit.repository.top / name)}
@@ -124,13 +126,21 @@ def code_of_evals(base_commit: BaseCommit) -> frozenset[str]:
     """
     top = f"{base_commit.repository.top}/"
     loaded = {str(vars(module).get("__file__")) for module in [*sys.modules.values()]}
-    evals = base_commit.repository.inside(base_commit.project.root / "evals")
-    above = {(parent / "conftest.py").as_posix() for parent in PurePosixPath(evals).parents}
+    above = {
+        (parent / "conftest.py").as_posix()
+        for place in base_commit.eval_places
+        for parent in PurePosixPath(place).parents
+    }
     return frozenset(
         name
         for name in base_commit.changed
         if name.endswith(".py")
-        and (top + name in loaded or name.startswith(f"{evals}/") or name in above)
+        and (
+            top + name in loaded
+            or name in above
+            or base_commit.is_eval_code(name)
+            or base_commit.evals.get(name)
+        )
     )
 
 

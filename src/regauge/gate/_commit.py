@@ -32,7 +32,7 @@ from regauge.targets import CommitFiles, load_target
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from regauge.datasets import Dataset
     from regauge.gate.baselines import Baseline
@@ -106,6 +106,8 @@ class BaseCommit:
         changed: Paths that differ from the commit, new files included, as git writes them.
         renamed: Old path of each renamed file, by its new path.
         dirty: Whether there are uncommitted changes; files are compared as they are.
+        eval_directories: Directories of evals of the change in the repository, relative to the
+            project, besides `evals`.
     """
 
     project: Project
@@ -116,6 +118,7 @@ class BaseCommit:
     changed: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     dirty: bool = False
+    eval_directories: frozenset[str] = frozenset()
     _baselines: dict[bytes, Baseline] = field(
         default_factory=dict[bytes, "Baseline"], init=False, repr=False, compare=False
     )
@@ -144,13 +147,11 @@ class BaseCommit:
         self.repository.prefetch(
             self.commit,
             paths=dict.fromkeys(map(self.path_of, files)),
-            directories=map(
-                self.repository.inside,
-                (
-                    project.root / "evals",
-                    project.prompts_dir,
-                    project.golden_dir,
-                    project.fixtures_dir / "baselines",
+            directories=(
+                *self.eval_places,
+                *map(
+                    self.repository.inside,
+                    (project.prompts_dir, project.golden_dir, project.fixtures_dir / "baselines"),
                 ),
             ),
         )
@@ -174,11 +175,53 @@ class BaseCommit:
         return replace(self, commit=self.tip, changed=frozenset(changed), renamed=renamed)
 
     @cached_property
+    def eval_places(self) -> frozenset[str]:
+        """The directories of evals, from the top of the repository."""
+        return frozenset(
+            self.repository.inside(self.project.root / directory)
+            for directory in ("evals", *self.eval_directories)
+        )
+
+    def is_eval_code(self, name: str) -> bool:
+        """Return whether a path is that of code in a directory of evals.
+
+        Of the project's own directory, only files directly in it are.
+        """
+        above = [parent.as_posix() for parent in PurePosixPath(name).parents]
+        # Below the project's own directory are its other files.
+        above = above[:1] if above[0] == self.prefix else [*{*above} - {self.prefix}]
+        return name.endswith(".py") and not self.eval_places.isdisjoint(above)
+
+    @cached_property
+    def eval_files(self) -> list[Path]:
+        """The files of code in directories of evals, as they are now."""
+        top = self.repository.top
+        paths = {
+            path
+            for place in self.eval_places
+            for path in (top / place).glob("*.py" if place == self.prefix else "**/*.py")
+        }
+        return sorted(path for path in paths if path.is_file())
+
+    @cached_property
     def evals(self) -> Mapping[str, tuple[DeclaredEval, ...]]:
-        """The evals of the base, by file."""
-        evals = self.repository.inside(self.project.root / "evals")
-        texts = self.repository.read_files(self.commit, evals, ".py")
-        return {path: declared_evals(text) for path, text in texts.items()}
+        """The evals of the base, by file: in directories of evals, and in files that are gone."""
+        listed = (self.repository.files(self.commit, place) for place in self.eval_places)
+        names = {name for files in listed for name in files if self.is_eval_code(name)}
+        names |= {
+            name
+            for name in self.changed.union(self.renamed.values())
+            if name.endswith(".py")
+            and PurePosixPath(name).is_relative_to(self.prefix)
+            and not (self.repository.top / name).exists()
+        }
+        places = [(self.commit, name) for name in sorted(names)]
+        texts = self.repository.read_all(places)
+        return {
+            name: declared_evals(text)
+            for (_, name), text in zip(places, texts, strict=True)
+            if text is not None
+        }
 
     def target_name(self, eval_name: str) -> str:
         """The only target that evals of a name have on the base; empty without one."""
@@ -477,7 +520,7 @@ def base_branch(environ: Mapping[str, str]) -> str:
     return next((environ[name] for name in _BASE_BRANCHES if environ.get(name)), "")
 
 
-def find_base(project: Project, ref: str, *, evals: Iterable[Eval] = ()) -> BaseCommit:
+def find_base(project: Project, ref: str, *, evals: Collection[Eval] = ()) -> BaseCommit:
     """Find the commit where a change branched off the branch, tag or commit `ref`.
 
     Args:
@@ -509,6 +552,11 @@ def find_base(project: Project, ref: str, *, evals: Iterable[Eval] = ()) -> Base
         changed=frozenset(changed),
         renamed=renamed,
         dirty=repository.is_dirty(),
+        eval_directories=frozenset(
+            suite.directory
+            for suite in evals
+            if (project.root / suite.directory).resolve().is_relative_to(repository.top)
+        ),
     )
     base_commit.prefetch(evals)
     return base_commit
