@@ -287,6 +287,10 @@ class _Registered:
                 f"{self._endpoint_text} returned {type(completion).__name__}, not a Completion",
                 kind="malformed",
             )
+        try:
+            Completion.from_json(completion.to_json())
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ProviderError(f"{self._endpoint_text}: {error}", kind="malformed") from error
         latency_s = completion.latency_s or round(time.perf_counter() - began, 4)
         return replace(completion, latency_s=latency_s), ()
 

@@ -93,13 +93,13 @@ def completion_of(
     return Completion(
         text=text,
         finish_reason=_finish_reason(parts, text, tool_calls),
-        refusal=parts.get("refusal"),
+        refusal=_optional_text(parts, "refusal"),
         tool_calls=tool_calls,
         messages=messages,
         context=tuple(_as_text(item) for item in _list(parts, "context")),
         usage=_usage(parts.get("usage")),
         model=str(parts.get("model") or model),
-        fingerprint=parts.get("fingerprint"),
+        fingerprint=_optional_text(parts, "fingerprint"),
         provider=provider,
         latency_s=round(latency_s, 4),
         cost_usd=cost_usd if cost is None else float(cost),
@@ -129,6 +129,13 @@ def _join_texts(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
         return message
     return {**message, "content": "".join(map(str, texts))}
+
+
+def _optional_text(parts: Mapping[str, Any], name: str) -> str | None:
+    value = parts.get(name)
+    if not isinstance(value, str | None):
+        raise _malformed_error(f"`{name}` is not text: {_format_value(value)}")
+    return value
 
 
 def _text(parts: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -68,6 +68,9 @@ def called(answer: Any) -> Any:
     [
         ("yes", "malformed", "house (http://127.0.0.1:9/v1) returned str, not a Completion"),
         (None, "malformed", "returned NoneType, not a Completion"),
+        (Completion(text="a", cost_usd=-1.0), "malformed", "a number of the completion"),
+        (Completion(text=cast("Any", 5)), "malformed", "neither text nor null"),
+        (Completion(text="a", usage=cast("Any", None)), "malformed", "house (http://127.0.0.1:9"),
         ("sleep", "timeout", "house (http://127.0.0.1:9/v1)"),
         (TimeoutError(), "timeout", "0.05 s"),
         (ValueError("odd"), "malformed", "raised ValueError: odd\n  fix: correct the provider; a"),

@@ -82,6 +82,8 @@ def test_the_text_of_an_output(output: Any, text: str | None):
         ({"text": "", "usage": {"input_tokens": True}}, "`usage` holds no number of tokens: true"),
         ({"text": "", "usage": {"output_tokens": 1.5}}, "`usage` holds no number of tokens: 1.5"),
         ({"text": "", "finish_reason": "done"}, "`finish_reason` is none of stop, length"),
+        ({"text": "", "refusal": 5}, "`refusal` is not text: 5"),
+        ({"text": "", "fingerprint": []}, "`fingerprint` is not text: []"),
         ({"text": ["x" * 100]}, '`text` is not text: ["' + "x" * 75),
     ],
 )  # fmt: skip
