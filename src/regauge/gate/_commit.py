@@ -206,8 +206,8 @@ class BaseCommit:
     @cached_property
     def evals(self) -> Mapping[str, tuple[DeclaredEval, ...]]:
         """The evals of the base, by file: in directories of evals, and in files that are gone."""
-        listed = (self.repository.files(self.commit, place) for place in self.eval_places)
-        names = {name for files in listed for name in files if self.is_eval_code(name)}
+        trees = (self.repository.files(self.commit, place) for place in self.eval_places)
+        names = {name for tree in trees for name in tree if self.is_eval_code(name)}
         names |= {
             name
             for name in self.changed.union(self.renamed.values())

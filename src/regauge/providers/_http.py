@@ -58,6 +58,10 @@ class _ApiSpec:
     limit_keys: tuple[str, ...]
 
 
+# A client reads all variables of the environment. pytest deletes one after each test, in another
+# thread, and Python fails if a variable is gone before it is read.
+_ENVIRONMENT_READS: Final = 100
+
 _API_SPECS: Final[Mapping[str, _ApiSpec]] = {
     "openai": _ApiSpec(
         module="_chat",
@@ -122,17 +126,25 @@ class HttpApi:
             return self._open_sdk
         async with self._opening:
             if self._open_sdk is None:
-                from regauge.providers._client import open_client
-
                 self._key = await self._fetch_key()
-                self._open_sdk = open_client(
-                    self._endpoint,
-                    key=self._key,
-                    timeout_s=self._timeout_s,
-                    connections=self._connections,
-                    transport=self._transport,
-                )
+                self._open_sdk = self._open_client()
             return self._open_sdk
+
+    def _open_client(self, attempts: int = _ENVIRONMENT_READS) -> Sdk:
+        from regauge.providers._client import open_client
+
+        try:
+            return open_client(
+                self._endpoint,
+                key=self._key,
+                timeout_s=self._timeout_s,
+                connections=self._connections,
+                transport=self._transport,
+            )
+        except KeyError:
+            if attempts == 1:
+                raise
+            return self._open_client(attempts - 1)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -82,6 +82,8 @@ def told(words: str, root: Path) -> str:
     """What a command prints, how it ends, and which lines of files it changes."""
     if words.startswith("git "):
         run_git(root, *shlex.split(words)[1:], date="23T10:00:00")
+        if not any(root.glob("evals/*.py")):  # Python may have written bytecode there
+            shutil.rmtree(root / "evals", ignore_errors=True)
         return f"$ {words}\n"
     if words.startswith("drop "):  # a process collects the evals of one project only
         shutil.rmtree(root / words.removeprefix("drop "))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import ssl
 import subprocess
+import threading
 import time
 from contextlib import asynccontextmanager
 
@@ -215,3 +217,31 @@ def test_a_server_that_answered_and_goes_away_loses_no_request(kit):
             server.close()
 
     assert asyncio.run(main()) == ["yes"] * 40
+
+
+def test_variables_that_another_thread_deletes_stop_no_client(kit):
+    """As pytest does after each test, while clients are opened in the thread of the run."""
+    opened = threading.Event()
+
+    def change():
+        while not opened.is_set():
+            for number in range(50):
+                os.environ[f"REGAUGE_TEST_{number}"] = "set"
+            for number in range(50):
+                del os.environ[f"REGAUGE_TEST_{number}"]
+
+    async def main():
+        for _ in range(100):
+            settings = EndpointSettings(base_url="http://127.0.0.1:9/v1", max_attempts=1)
+            provider = RemoteProvider(settings, name="local", environ={})
+            with pytest.raises(ProviderError, match="cannot be reached"):
+                await provider.complete(kit.ask())
+            await provider.aclose()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        asyncio.run(main())
+    finally:
+        opened.set()
+        thread.join()
