@@ -7,6 +7,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from contextlib import asynccontextmanager
@@ -239,9 +240,12 @@ def test_variables_that_another_thread_deletes_stop_no_client(kit):
             await provider.aclose()
 
     thread = threading.Thread(target=change)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     thread.start()
     try:
         asyncio.run(main())
     finally:
+        sys.setswitchinterval(interval)
         opened.set()
         thread.join()
