@@ -510,7 +510,7 @@ def compiled_pattern(
     try:
         return regex.compile(pattern, flags)
     except (regex.error, TypeError, ValueError) as error:
-        cause = error if isinstance(pattern, str) else "it is not text"
+        cause = "it is not text" if isinstance(error, TypeError) else error
         raise UsageError(f"{kind}: {pattern!r} is not a regular expression: {cause}") from error
 
 
