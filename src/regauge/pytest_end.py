@@ -330,7 +330,11 @@ class PytestEnd:
         lines = [
             *failed_lines(failed, self._record.suites),
             *shard_lines(self._record),
-            *(decided.lines() if decided else suite_lines(self._record.suites)),
+            *(
+                decided.lines(self._record.failed_tests)
+                if decided
+                else suite_lines(self._record.suites)
+            ),
             *judge_lines(self._record.suites),
             *not_blocking_lines(self.writer.tally.not_blocking()),
             *(replace(line, text=line.text.replace(directory_prefix, "")) for line in causes),

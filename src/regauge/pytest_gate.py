@@ -435,9 +435,9 @@ class PytestGate:
             self.document = with_failed_tests(self.document, all_tests)
         return all_tests
 
-    def lines(self) -> list[StyledLine]:
-        """The lines of the summary on the decision."""
-        return decision_lines(self.document) if self.document is not None else []
+    def lines(self, failed_tests: Mapping[str, str]) -> list[StyledLine]:
+        """The lines of the summary on the decision, with the number of failed tests."""
+        return decision_lines(self.document, failed_tests) if self.document is not None else []
 
     @property
     def exit_status(self) -> int:

@@ -464,6 +464,9 @@ class PytestRun:
         error = skip_error(item, planned_case, report)
         if result is not None or self._gate is not None:
             self.finished_items.left_out[item.nodeid] = str(error)
+        if result is not None:  # after its judges
+            message = str(error).partition("\n")[0]
+            self.finished_items.failed_tests.setdefault(item.nodeid, message)
         return error
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:

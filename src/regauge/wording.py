@@ -161,6 +161,15 @@ _HARMFUL = re.compile(
 )
 
 
+def encodable(text: str) -> str:
+    r"""A text with lone surrogates, which have no encoding, as JSON escapes them.
+
+    >>> encodable("\ud800 \xe9")
+    '\\ud800 é'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def printable(text: str) -> str:
     r"""Escape characters that move a cursor, change a title or reorder text.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -296,7 +297,13 @@ def test_two_workers_say_it_too(project: EvalProject, break_: Callable[[EvalProj
 
 @pytest.mark.parametrize(
     ("key", "number"),
-    [("cost_usd", "-5"), ("cost_usd", "1e999"), ("latency_s", "-1"), ("input_tokens", "NaN")],
+    [
+        ("cost_usd", "-5"),
+        ("cost_usd", "1e999"),
+        ("latency_s", "-1"),
+        ("input_tokens", "NaN"),
+        ("output_tokens", "9" * 400),
+    ],
 )
 def test_a_number_that_no_model_states_is_no_recording(project: EvalProject, key: str, number: str):
     project.run().assert_outcomes(passed=5)
@@ -308,6 +315,21 @@ def test_a_number_that_no_model_states_is_no_recording(project: EvalProject, key
     said = project.complaint(result)
     assert "triage.jsonl:1: not a recording: " in said
     assert "Error:" not in said
+
+
+def test_half_a_surrogate_pair_in_an_output_is_escaped_in_each_format(project: EvalProject):
+    project.run().assert_outcomes(passed=5)
+    path = project.root / "fixtures/recordings/triage.jsonl"
+    path.write_text(re.sub('"text":"', '"text":"half \\\\ud800 ', path.read_text(), count=1))
+    project.run("--record=none")
+    for form in ("json", "md", "html", "csv", "parquet"):
+        assert project.command("report", "-o", f"run.{form}").returncode == 0
+    rows = json.loads((project.root / "run.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["output"][:6] for row in rows if row["output"][:4] == "half"] == ["half \ud800"]
+    runs = sorted(path.name for path in (project.root / ".regauge/runs").iterdir())
+    compared = project.command("runs", "compare", *runs, "--json")
+    assert compared.returncode == 0
+    assert json.loads(compared.stdout)
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])

@@ -75,6 +75,28 @@ def reword(project: EvalProject) -> None:
     assert project.command("bump", "triage", "minor", "-m", "Reword").returncode == 0
 
 
+@pytest.mark.parametrize("call", ["pytest.skip('no')", "pytest.xfail('no')"], ids=["skip", "fails"])
+def test_a_case_that_is_skipped_after_its_judges_did_not_pass(gated: EvalProject, call: str):
+    leave = f"result.check()\n    import pytest\n    result.case.id == 'disk-001' and {call}"
+    gated.eval(BODY[: BODY.index("result.check()")] + leave)
+    git(gated, "commit", "-qam", "Skip")
+    git(gated, "branch", "-f", "main")
+    node = "evals/test_triage.py::test_triage[disk-001]"
+    assert gated.run().ret == 1
+    record = gated.records()[-1]
+    assert [*record["failed_tests"]] == [node]
+    assert (record["suites"][0]["passed"], record["suites"][0]["failed"]) == (2, 1)
+    reword(gated)
+    headline = "gate: accepted against main*; 1 test failed apart from judges"
+    result = gated.run("--gate=main")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([headline])
+    again = gated.command("gate", "--from", "latest")
+    assert again.returncode == 1
+    assert "; 1 test failed apart from judges" in again.stdout
+    assert "next: fix the tests that failed apart from judges" in again.stdout
+
+
 def test_an_assertion_of_ones_own_is_absolute_whatever_the_gate_says(gated: EvalProject):
     reword(gated)
     result = gated.run("--gate=main", "-v", "--junitxml=junit.xml")

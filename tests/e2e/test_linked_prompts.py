@@ -75,3 +75,12 @@ def test_links_out_of_the_repository_are_refused(path: str, tmp_path: Path):
         assert " is outside the git repository " in refused
         assert "fix: move it into the repository; a link to it is not enough" in refused
     assert "version: 1.0.0" in repo.read(PROMPT)
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path):
+    repo = GateRepo(tmp_path)
+    (tmp_path / PROMPT).unlink()
+    (tmp_path / PROMPT).symlink_to(tmp_path / PROMPT)
+    for command, code in ((["lint"], 1), (["bump", NAME], 2), (["refine", NAME], 2)):
+        refused = repo.regauge(*command, code=code)
+        assert f"{PROMPT}: cannot be read: a symbolic link that leads to itself" in refused

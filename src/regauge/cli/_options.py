@@ -16,7 +16,7 @@ from regauge.model_id import parse_model_id
 from regauge.project import Project
 from regauge.prompts import find_prompt
 from regauge.strict_json import read_json
-from regauge.wording import printable
+from regauge.wording import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -274,11 +274,10 @@ def write_output(text: str | Iterable[str], output: str) -> None:
     pieces = [text] if isinstance(text, str) else text
     if output == STDOUT:
         # Control characters are escaped for a terminal only.
-        texts = map(printable, pieces) if sys.stdout.isatty() else pieces
-        sys.stdout.writelines(texts)
+        sys.stdout.writelines(map(printable if sys.stdout.isatty() else encodable, pieces))
     else:
         with output_path(output) as path, path.open("w", encoding="utf-8") as file:
-            file.writelines(pieces)
+            file.writelines(map(encodable, pieces))
 
 
 def write_and_report(text: str | Iterable[str], output: str) -> None:

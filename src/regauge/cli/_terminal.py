@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from regauge.model_id import is_simulated
-from regauge.wording import printable
+from regauge.wording import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -42,7 +42,7 @@ def echo_lines(lines: Iterable[StyledLine], *, err: bool = False) -> None:
 
 def echo_json(document: object) -> None:
     """Print a document as JSON."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(encodable(json.dumps(document, indent=2, ensure_ascii=False)))
 
 
 def short_path(path: Path) -> Path:

@@ -103,8 +103,9 @@ def _write(
     else:
         recorded = recorded_lines(project, line_counts)
         suggested = suggestion_lines(record.suggestions) if record.suggestions else []
+        decision = decision_lines(document, record.failed_tests)
         tests = failed_test_notes(record.failed_tests)
-        echo_lines([*decision_lines(document), *recorded, *suggested, *tests], err=file == STDOUT)
+        echo_lines([*decision, *recorded, *suggested, *tests], err=file == STDOUT)
     if in_github_actions(os.environ):
         # A workflow reads both streams; standard output is for the document.
         stream = sys.stderr if as_json or file == STDOUT else sys.stdout

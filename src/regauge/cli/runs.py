@@ -144,7 +144,7 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
             "notes": [*merged.notes],
             "errors": [*merged.trouble],
         }
-        click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+        echo_json(document)
         click.get_current_context().exit(merged.exit_code)
     is_gate = record.merged is not None and bool(record.merged.base)
     echo_lines(

@@ -25,6 +25,7 @@ from regauge.reports import (
     read_rows,
 )
 from regauge.strict_json import explain_format
+from regauge.wording import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -142,7 +143,7 @@ def _trial(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain(text: str) -> str:
     """A name without characters that PostgreSQL cannot store."""
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+    return encodable(text.replace("\0", "\\0"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

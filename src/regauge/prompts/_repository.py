@@ -462,9 +462,9 @@ def check_links(root: Path, paths: Iterable[Path]) -> None:
         GitError: A link leads out of the repository.
     """
     for path in paths:
-        if path.absolute().is_relative_to(root) and not path.resolve().is_relative_to(
-            root.resolve()
-        ):
+        # `resolve` fails on a link that leads to itself, which the reader of the file reports.
+        real_path = Path(os.path.realpath(path))
+        if path.absolute().is_relative_to(root) and not real_path.is_relative_to(root.resolve()):
             repository = Repository.find(root)
             if repository is not None:
                 repository.check_inside(path)

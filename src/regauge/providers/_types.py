@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import sys
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast, get_args
@@ -262,9 +262,11 @@ class Completion:
         latency_s, cost_usd = completion.latency_s, completion.cost_usd
         amounts = (0 if latency_s is None else latency_s, 0 if cost_usd is None else cost_usd)
         if {*map(type, counts)} - {int} or {*map(type, amounts)} - {int, float}:
-            raise ValueError("a number of the completion, such as its cost, is none")
-        if min(*counts, *amounts) < 0 or not math.isfinite(sum(amounts)):
-            raise ValueError("a number of the completion is negative or infinite")
+            raise ValueError(
+                "a count of the completion is no whole number, or its cost or latency no number"
+            )
+        if not all(0 <= number <= sys.maxsize for number in (*counts, *amounts)):
+            raise ValueError("a number of the completion is negative, or too large")
         return completion
 
 

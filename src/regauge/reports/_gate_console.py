@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from regauge.reports._console import StyledLine, money, prompt_of_suite
+from regauge.reports._console import StyledLine, failed_tests_text, money, prompt_of_suite
 from regauge.strict_json import read_json
 from regauge.wording import first_of, plural, printable
 
@@ -331,14 +331,16 @@ def gate_progress_line(progress: GateProgress) -> str:
     )
 
 
-def decision_lines(document: DecisionDocument) -> list[StyledLine]:
-    """The lines of a decision, the decision first."""
-    return list(_lines(document))
+def decision_lines(
+    document: DecisionDocument, failed_tests: Mapping[str, str] | None = None
+) -> list[StyledLine]:
+    """The lines of a decision, the decision first, with the number of failed tests."""
+    return list(_lines(document, failed_tests_text(failed_tests or {})))
 
 
-def _lines(document: DecisionDocument) -> Iterator[StyledLine]:
-    tone: Tone = "good" if document.decision == "accept" else "bad"
-    yield StyledLine(f"gate: {headline(document)}", tone)
+def _lines(document: DecisionDocument, tests: str) -> Iterator[StyledLine]:
+    tone: Tone = "good" if document.decision == "accept" and not tests else "bad"
+    yield StyledLine(f"gate: {headline(document)}{tests}", tone)
     for refusal in document.refusals:
         yield StyledLine(f"  {refusal.message}", tone)
         yield from (StyledLine(f"    {detail}", tone) for detail in refusal.details[:_NAMES_MAX])

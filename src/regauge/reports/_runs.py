@@ -23,7 +23,7 @@ from regauge.files import open_regular
 from regauge.on_demand import require
 from regauge.reports._documents import SCHEMA_VERSION, RunRecord, TrialRow
 from regauge.strict_json import explain_format, refuse_constant
-from regauge.wording import printable
+from regauge.wording import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -292,6 +292,8 @@ def write_parquet(read: Callable[[], Iterable[dict[str, Any]]], path: Path) -> N
                         line[name] = json.dumps(value)
                     elif common[name] == "float" and value is not None:
                         line[name] = float(value)
+                    elif isinstance(value, str):
+                        line[name] = encodable(value)
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
