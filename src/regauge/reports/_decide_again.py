@@ -134,7 +134,9 @@ def decide_again(
             "rerun_command": rerun_command or document.rerun_command,
         }
     )
-    missing = document.next.command if document.decision in {"unmeasured", "undecided"} else ""
+    missing = " ".join([document.rerun_command, *looser_options])
+    if document.decision in {"unmeasured", "undecided"}:
+        missing = document.next.command
     causes = (row["cause"] for rows_ in recorded.values() for row in rows_ if row["cause"])
     fix = lasting_fix((cause["kind"], cause["message"]) for cause in causes)
     return decided.model_copy(update={"next": next_step(decided, missing, fix=fix)})

@@ -250,7 +250,8 @@ def _balance(document: DecisionDocument) -> str:
     counts = _add_up(document)
     tests = [prompt.test for prompt in document.prompts if prompt.test is not None]
     differences = [test.difference for test in tests if test.difference is not None]
-    change = differences[0].candidate - differences[0].base if len(differences) == 1 else None
+    is_all = len(differences) == len(tests) == 1
+    change = differences[0].candidate - differences[0].base if is_all else None
     order: list[CaseStatus] = ["broken", "fixed"]
     if change is not None and change > 0:
         order.reverse()
