@@ -85,7 +85,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
         assert again[key] == first[key]
     assert again["calls"]["live"] == 0
     said = repo.regauge("gate", "--from", "latest", "--on-broken", "warn", code=4)
-    assert "; continue: regauge gate main --on-broken warn\n" in said
+    assert "; continue: regauge gate main --output comment.md --on-broken warn\n" in said
     assert "not yet tested side by side: that needs" in said
 
     # Where main always failed, nothing broke; what main did under other judges says nothing.
