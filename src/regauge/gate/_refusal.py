@@ -475,7 +475,8 @@ def notes_of(
     update = suite.command("baseline", "update")
     if prompt is None:
         return [f"{name} is new: {base_commit.ref} has no version of it to compare with"]
-    if prompt.name != name:
+    # A link on the base has the name of the file that it leads to.
+    if prompt.name != name and base_commit.read(suite.prompt.path) is None:
         notes.append(f"{name} was called {prompt.name} in {base_commit.ref}")
     changed = {part: _changed_rule(part, suite) for part in differences}
     if rules := sorted({rule for rule in changed.values() if rule}):
