@@ -128,15 +128,15 @@ def test_usage_adds_up(one, other):
         ({"refusal": 3}, "neither text nor null"),
         ({"fingerprint": []}, "neither text nor null"),
         *(
-            ({"latency_s": value}, "a number of the completion")
+            ({"latency_s": value}, "a (count|number) of the completion is")
             for value in (-1, True, "1", math.nan)
         ),
-        *(({"cost_usd": value}, "a number of the completion") for value in (-0.1, "1", math.inf)),
+        *(({"cost_usd": value}, "a (count|number) of the completion is") for value in (-0.1, "1", math.inf)),
         *(
-            ({"usage": {"input_tokens": value}}, "a number of the completion")
+            ({"usage": {"input_tokens": value}}, "a (count|number) of the completion is")
             for value in (-1, 1.5, None)
         ),
-        ({"attempts": "2"}, "a number of the completion"),
+        ({"attempts": "2"}, "a (count|number) of the completion is"),
         ({"provider": None}, "cannot be read"),
         ({"context": [1]}, "cannot be read"),
         ({"messages": ["hello"]}, "cannot be read"),
