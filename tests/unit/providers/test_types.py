@@ -131,7 +131,10 @@ def test_usage_adds_up(one, other):
             ({"latency_s": value}, "a (count|number) of the completion is")
             for value in (-1, True, "1", math.nan)
         ),
-        *(({"cost_usd": value}, "a (count|number) of the completion is") for value in (-0.1, "1", math.inf)),
+        *(
+            ({"cost_usd": value}, "a (count|number) of the completion is")
+            for value in (-0.1, "1", math.inf)
+        ),
         *(
             ({"usage": {"input_tokens": value}}, "a (count|number) of the completion is")
             for value in (-1, 1.5, None)
