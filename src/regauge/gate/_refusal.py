@@ -475,9 +475,8 @@ def notes_of(
     update = suite.command("baseline", "update")
     if prompt is None:
         return [f"{name} is new: {base_commit.ref} has no version of it to compare with"]
-    # A link on the base has the name of the file that it leads to.
-    path = base_commit.repository.inside(suite.prompt.path)
-    if prompt.name != name and base_commit.repository.read(base_commit.commit, path) is None:
+    # On the base, a link has the name of the file that it leads to.
+    if prompt.name != name and not suite.prompt.path.is_symlink():
         notes.append(f"{name} was called {prompt.name} in {base_commit.ref}")
     changed = {part: _changed_rule(part, suite) for part in differences}
     if rules := sorted({rule for rule in changed.values() if rule}):
