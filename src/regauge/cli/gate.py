@@ -320,8 +320,11 @@ def _rerun_words(arguments: list[str], record: RunRecord | None = None) -> list[
     # This gate becomes the latest run.
     run = "latest" if record is None else record.id
     texts = {"--from latest": run, "--from=latest": f"--from={run}"}
-    words = [texts.get(f"{before} {word}", word) for before, word in pairwise(["", *arguments])]
-    return ["regauge", *(texts.get(word, word) for word in words)]
+    words = pairwise(["", *arguments])
+    return [
+        "regauge",
+        *(texts.get(f"{before} {word}") or texts.get(word, word) for before, word in words),
+    ]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

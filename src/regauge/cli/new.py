@@ -50,7 +50,7 @@ from regauge.scaffold import (
 )
 from regauge.strict_json import read_json
 from regauge.targets import inputs_of_target
-from regauge.wording import plural
+from regauge.wording import encodable, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -307,7 +307,8 @@ def case_command(
     path, line = append_case(project, name, document, dataset=dataset or "")
     place = project.relative(path).as_posix()
     if as_json:
-        click.echo(json.dumps({"path": place, "line": line, "case": document}, ensure_ascii=False))
+        text = json.dumps({"path": place, "line": line, "case": document}, ensure_ascii=False)
+        click.echo(encodable(text))
     else:
         echo(f"added {document['id']} to {place}:{line}", style="green")
         echo(f"  see it: {project.run_command} -k {document['id']}")

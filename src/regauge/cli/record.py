@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections import Counter
@@ -22,7 +21,7 @@ from regauge.cli._options import (
     run_options,
     trials_option,
 )
-from regauge.cli._terminal import Meter
+from regauge.cli._terminal import Meter, echo_json
 from regauge.errors import BudgetError, RegaugeError, UnmeasuredError, UsageError
 from regauge.maintenance.batches import (
     BatchOptions,
@@ -95,7 +94,7 @@ class _RecordOutput:
         if self._warnings:
             self.document["warnings"] = [*self._warnings]
         if self.as_json:
-            click.echo(json.dumps(self.document, indent=2, ensure_ascii=False))
+            echo_json(self.document)
 
 
 @click.command(name="record", epilog=_EPILOG)

@@ -47,7 +47,7 @@ from regauge.reports import (
     suite_lines,
     suite_names,
 )
-from regauge.wording import plural, printable
+from regauge.wording import encodable, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
         click.echo(f"no runs in {place} yet: {project.run_command}")
     for record in runs:
         if as_json:
-            click.echo(json.dumps(record.model_dump(mode="json"), ensure_ascii=False))
+            click.echo(encodable(json.dumps(record.model_dump(mode="json"), ensure_ascii=False)))
         else:
             echo(_run_line(record))
 

@@ -75,10 +75,8 @@ def _files_in_reach(
             programs, map(inside, [*base_commit.eval_files, project.root / "conftest.py"])
         ),
     )
-    directories = {
-        inside(project.root / "evals"),
-        *(PurePosixPath(name).parent.as_posix() for name in code),
-    }
+    directories = {PurePosixPath(name).parent.as_posix() for name in code}
+    directories |= base_commit.eval_places
     directories -= {".", base_commit.prefix}
     names = {text.strip("./") for text in literals_in(base_commit, code)}
     words = {word for name in programs for word in _words_in(base_commit.repository.top / name)}

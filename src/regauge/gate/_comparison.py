@@ -202,7 +202,7 @@ def _nothing_selected(base_commit: BaseCommit, *, is_filtered: bool) -> Diagnost
     message, fix = "no case of any eval was selected", "write an eval: regauge new eval NAME"
     if is_filtered:
         fix = f"select other evals, or compare all: regauge gate {base_commit.ref}"
-    if any(base_commit.evals.values()) and not any(directory.rglob("*.py")):
+    if any(base_commit.evals.values()) and not base_commit.eval_files:
         message = "the change deletes the last eval, so the gate has nothing to compare"
         fix = "put an eval back, or merge after a review, and take the gate out of the workflow"
     place = base_commit.project.relative(directory)
