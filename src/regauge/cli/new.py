@@ -302,7 +302,9 @@ def case_command(
     if edit:
         document = _edit(document)
     if dry_run:
-        click.echo(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
+        click.echo(
+            encodable(json.dumps(document, indent=2 if as_json else None, ensure_ascii=False))
+        )
         return
     path, line = append_case(project, name, document, dataset=dataset or "")
     place = project.relative(path).as_posix()
