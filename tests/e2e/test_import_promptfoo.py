@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -213,6 +214,23 @@ def test_what_does_not_exist_or_is_no_configuration_is_refused(here: Here):
     assert "link.yaml is a link, which is not followed" in here.run("link.yaml", code=2)
     here.write("own.mjs", "export default {}")
     assert "own.mjs is code, which is not run" in here.run("own.mjs", code=2)
+
+
+def test_configurations_of_subdirectories_are_imported(here: Here):
+    here.write("promptfooconfig.yaml", config())
+    here.write("chat/promptfooconfig.yaml", config())
+    here.write("node_modules/pkg/promptfooconfig.yaml", config())
+    here.run(".")
+    assert "Source: `chat/promptfooconfig.yaml`, `promptfooconfig.yaml`" in here.read("IMPORT.md")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_a_configuration_in_javascript_is_written_as_json_by_the_fix(here: Here):
+    here.write("web/promptfooconfig.js", f"module.exports = {json.dumps(yaml.safe_load(config()))}")
+    fix = here.run("web", code=2).partition("fix: ")[2].partition(" runs it")[0]
+    subprocess.run(fix, shell=True, cwd=here.root, check=True, timeout=60)
+    here.run("web")
+    assert "Source: `web/promptfooconfig.json`" in here.read("IMPORT.md")
 
 
 def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):

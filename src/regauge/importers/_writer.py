@@ -357,13 +357,16 @@ def report_markdown(format_name: str, imported: Imported, files: Iterable[str]) 
 
 
 def _group(notes: Sequence[ReportNote]) -> list[str]:
-    """A line for each text, with all its places."""
+    """A line for each text; its places come first if they are in one file, else last."""
     places: dict[str, list[SourcePlace]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
-    return [
-        f"- {_join_places(text_places)}: {_escape(text)}" for text, text_places in places.items()
-    ]
+    lines: list[str] = []
+    for text, text_places in places.items():
+        one_file = len({place.path for place in text_places}) == 1
+        parts = (_join_places(text_places), _escape(text))
+        lines.append(f"- {': '.join(parts if one_file else reversed(parts))}")
+    return lines
 
 
 def _join_places(places: Sequence[SourcePlace]) -> str:

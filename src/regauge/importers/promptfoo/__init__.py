@@ -88,26 +88,33 @@ def _find(absolute: Path, path: Path) -> list[Path]:
     """
     if not absolute.is_dir():
         if absolute.suffix in _CODE:
-            raise UsageError(
-                f"{path} is code, which is not run",
-                fix="write the configuration as YAML, then import that",
-            )
+            raise UsageError(f"{path} is code, which is not run", fix=_code_fix(path))
         return [absolute]
-    configs = _configs(sorted(absolute.iterdir())) or _configs(files_below(absolute))
-    if configs:
+    if configs := _configs(files_below(absolute)):
         return configs
     code_names = {f"promptfooconfig{suffix}" for suffix in _CODE}
     code = next((file for file in files_below(absolute) if file.name in code_names), None)
     if code is not None:
+        inner = code.relative_to(absolute)
         raise UsageError(
-            f"{path} has {code.relative_to(absolute)}, which is code and is not run",
-            fix="write the configuration as YAML, then import that",
+            f"{path} has {inner}, which is code and is not run", fix=_code_fix(path / inner)
         )
     empty = next((file for file in files_below(absolute) if _NAMED.fullmatch(file.name)), None)
     raise UsageError(
         f"{path} has no configuration of promptfoo"
         + (f": {empty.relative_to(absolute)} has no prompts, providers or tests" if empty else ""),
         fix="name the file: regauge import promptfoo PATH/promptfooconfig.yaml",
+    )
+
+
+def _code_fix(path: Path) -> str:
+    """The command that writes the value of a configuration in JavaScript as JSON."""
+    if path.suffix not in {".js", ".mjs", ".cjs"}:
+        return "write the configuration as YAML, then import that"
+    script = f"import('./{path.as_posix()}').then(m => console.log(JSON.stringify(m.default)))"
+    return (
+        f'node -e "{script}" > {path.with_suffix(".json").as_posix()} runs it and writes all but'
+        " its functions; then import that"
     )
 
 
