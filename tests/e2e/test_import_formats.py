@@ -984,6 +984,7 @@ def test_a_key_in_data_is_named_and_not_copied(place: Place):
 def test_a_data_file_outside_of_the_repository_is_not_read(place: Place):
     (place.root.parent / "secret.json").write_text('[{"input": "TOP"}]', encoding="utf-8")
     place.write("pyproject.toml", "")
+    place.write("t/.deepeval/.deepeval-cache.json", '{"cases": {"input actual_output": {}}}')
     place.write(
         "t/test_a.py",
         METRICS + 'd = EvaluationDataset()\nd.add_goldens_from_json_file("../../secret.json")\n'
@@ -992,5 +993,6 @@ def test_a_data_file_outside_of_the_repository_is_not_read(place: Place):
     out = place.regauge("import", "deepeval", "t", code=2)
     assert "is outside of the repository" in out
     assert "missing.csv is missing" in out
-    assert "its judges: {'deepeval': {'metric': 'ExactMatch'}}" in out
+    assert "give their eval these judges:\n{'deepeval': {'metric': 'ExactMatch'}},\n" in out
+    assert "deepeval-cache" not in out
     assert "TOP" not in out

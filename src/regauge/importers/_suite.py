@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SKIPPED: Final = frozenset(
     {
         "node_modules", ".git", ".venv", "venv", "dist", "build", "__pycache__", ".regauge",
-        "site-packages",
+        "site-packages", ".deepeval",
     }
 )  # fmt: skip
 _TITLE_MAX: Final = 500

@@ -94,13 +94,13 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
         if rows:
             _add(file, rows, (), suite)
     if tests.judges and not suite.imported.datasets:
-        judges = ", ".join(map(str, tests.judges))
+        judges = "".join(f"\n{judge}," for judge in tests.judges)
         drop_texts = ("the data file", "not imported")
         missing = "; ".join(n.text for n in suite.imported.notes if n.text.startswith(drop_texts))
         raise UsageError(
             f"the inputs of {path} are made by code, which is not run"
-            f"{f' ({missing})' if missing else ''}; its judges: {judges}",
-            fix="write golden cases, and give these judges to their eval",
+            f"{f' ({missing})' if missing else ''}",
+            fix=f"write golden cases, and give their eval these judges:{judges}",
         )
     return suite.finish(_FIX)
 
