@@ -55,7 +55,7 @@ _SLOT_IN_TAG = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)>\s*\{\{\s*(?P<slot>[\w.-]+)\s*\}\}\s*</(?P=tag)>"
 )
 _NUMBER = re.compile(r"\d+")
-_STOP = re.compile(r"[.!?:;。！？…\"'`)\]}]\s*$")  # noqa: RUF001 - ends of sentences
+_STOP = re.compile(r"[.!?:;。！？…][\"'`)\]}”»]*\s*$")  # noqa: RUF001 - ends of sentences
 _ENTRY = re.compile(
     r"^(?P<indent>[ \t]*)(?:[-*•+]|\d+[.)])[ \t]+(?P<label>[^\n:]{1,40}):[ \t]", re.MULTILINE
 )
