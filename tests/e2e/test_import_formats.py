@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -456,9 +457,20 @@ def test_an_unknown_metric_is_unmeasured_with_a_near_name(place: Place):
     line = metrics.count("\n") + 3
     assert (
         f"`source/test_bot.py:{line}`: `AnswerRelevanceMetric` is unmeasured:"
-        " deepeval 4.3.1 has no metric 'AnswerRelevance'; did you mean 'AnswerRelevancy'?"
+        f" deepeval {version('deepeval')} has no metric 'AnswerRelevance'; did you mean"
+        " 'AnswerRelevancy'?"
     ) in report(place)
     assert [*map(list, cases(place, "test-bot")[0]["checks"])] == [["unmeasured"]]
+
+
+def test_metrics_of_one_name_are_checks_of_the_cases(place: Place):
+    metrics = "strict = ExactMatchMetric()\nlax = ExactMatchMetric(threshold=0.5)\n"
+    place.write("source/test_bot.py", METRICS + metrics)
+    place.write("source/goldens.json", '[{"input": "Hi", "expected_output": "Hello"}]')
+    place.regauge("import", "deepeval", "source")
+    checks = [{"metric": "ExactMatch"}, {"metric": "ExactMatch", "threshold": 0.5}]
+    assert [check["deepeval"] for check in cases(place, "goldens")[0]["checks"]] == checks
+    assert "0 errors" in place.regauge("lint")
 
 
 def test_each_test_has_its_own_metrics_and_outputs_become_a_target(place: Place):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from regauge.errors import Diagnostic, InvalidFileError, UsageError
 from regauge.importers._source import SourceError, placed
 from regauge.importers._suite import ImportedSuite, Row, text_of
-from regauge.strict_json import is_mapping, list_of
+from regauge.strict_json import is_mapping, list_of, mapping_of
 from regauge.wording import snake_case
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: Importe
     name = suite.stem(file)
     outputs = [row.inputs.get("actual_output") for row in rows]
     input_rows = [replace(row, inputs={"input": row.inputs["input"]}) for row in rows]
+    if len(set(map(_name_of, judges))) < len(judges):  # judges of an eval have unique names
+        input_rows, judges = [replace(row, checks=judges) for row in input_rows], ()
     if rows and None not in outputs:
         suite.add_outputs(name, input_rows, [[text_of(output)] for output in outputs], judges)
         return
@@ -128,6 +130,13 @@ def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: Importe
         text = "`actual_output` of some rows: not imported"
         suite.imported.note("dropped", suite.place(file), text)
     suite.add_dataset(name, input_rows, judges)
+
+
+def _name_of(judge: JSON) -> str:
+    """The name of a judge: of its metric, or a name of its own."""
+    ((kind, parameters),) = mapping_of(judge).items()
+    values = mapping_of(parameters)
+    return str(values.get("name") or values.get("metric") or kind)
 
 
 # Goldens

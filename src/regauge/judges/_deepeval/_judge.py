@@ -111,7 +111,7 @@ def metric_name(name: str) -> str:
         if full in exported:
             return full
     both_forms = [*exported, *(full.removesuffix("Metric") for full in exported)]
-    hint = did_you_mean(name, both_forms) or f"there are {', '.join(exported)}"
+    hint = did_you_mean(name, both_forms) or "deepeval.metrics has them all"
     raise UsageError(f"deepeval {installed_version()} has no metric {name!r}; {hint}")
 
 
