@@ -178,6 +178,8 @@ error: no eval of prompt 'others'; there are evals of: other, triage
 """,
         )
     )
+    by_path = project.command("record", "prompts/other.prompt.yml")
+    assert (by_path.returncode, by_path.stderr.splitlines()[-1]) == (2, "  fix: write other")
 
 
 def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProject):
