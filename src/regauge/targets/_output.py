@@ -87,7 +87,7 @@ def completion_of(
     messages = tuple(map(_read_message, _mappings(parts, "messages")))
     calls = parts.get("tool_calls")
     if calls is None:
-        calls = [call for message in messages for call in _list(message, "tool_calls")]
+        calls = [call for message in messages for call in _message_calls(message)]
     cost = parts.get("cost_usd")
     if cost is not None and (
         isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= _COST_MAX
@@ -137,6 +137,17 @@ def _read_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
         return message
     return {**message, "content": "".join(map(str, texts))}
+
+
+def _message_calls(message: Mapping[str, Any]) -> Sequence[object]:
+    """The tool calls of a message; those in other forms are errors, as judges would miss them."""
+    parts = filter(is_mapping, list_of(message.get("content")))
+    uses = [part for part in parts if part.get("type") == "tool_use"]
+    if other_call := message.get("function_call") or uses:
+        raise _malformed_error(
+            f"a call is not in `tool_calls` of its message: {_format_value(other_call)}"
+        )
+    return _list(message, "tool_calls")
 
 
 def _optional_text(parts: Mapping[str, Any], name: str) -> str | None:
