@@ -524,16 +524,18 @@ def test_an_endpoint_and_a_program_hold_conversations(shop: EvalProject, kind: s
                 {"id": "scripted", "inputs": {}, "turns": turns},
                 {"id": "played", "inputs": {"wish": "4711"}, "persona": "customer"},
                 {"id": "broken", "inputs": {}, "turns": [*turns, {"user": "fail"}]},
+                {"id": "lost", "inputs": {"messages": "short"}, "turns": turns},
             ],
             name="shop",
         )
         live = shop.run()
-        assert live.parseoutcomes() == {"passed": 2, "unmeasured": 1}
+        assert live.parseoutcomes() == {"passed": 2, "unmeasured": 2}
         assert "the index is empty" in live.stdout.str() or "status 422" in live.stdout.str()
+        live.stdout.fnmatch_lines(["*case 'lost': `messages` is the conversation*shop.jsonl:4)"])
         estimate = shop.command("record", "--refresh", "--dry-run")
         assert estimate.returncode == 0, estimate.stderr
     replay = shop.run("--record=none")
-    assert replay.parseoutcomes() == {"passed": 2, "unmeasured": 1}
+    assert replay.parseoutcomes() == {"passed": 2, "unmeasured": 2}
     replay.stdout.fnmatch_lines(["needs recording: shop, 1 case*"])
 
 

@@ -320,17 +320,24 @@ def test_a_prompt_is_mutated_through_the_target_that_loads_it(
 
 
 @pytest.mark.parametrize(
-    ("settings", "why"),
+    ("target", "settings", "why"),
     [
-        ('kind = "http"\nurl = "http://127.0.0.1:9/"\nversion = "1"', "is an HTTP endpoint"),
-        ('kind = "python"\ncallable = "app:run"', "declares no prompt 'triage'"),
+        ("app", 'kind = "http"\nurl = "http://127.0.0.1:9/"\nversion = "1"', "is an HTTP endpoint"),
+        ("app", 'kind = "python"\ncallable = "app:run"', "`prompts` in [tool.regauge.targets.app]"),
+        (
+            "app:run",
+            'kind = "python"\ncallable = "app:run"',
+            "`prompts` and callable = 'app:run' in a [tool.regauge.targets.NAME] of the eval",
+        ),
     ],
 )
-def test_a_target_that_cannot_load_a_mutant_is_refused(mutating: Mutating, settings: str, why: str):
+def test_a_target_that_cannot_load_a_mutant_is_refused(
+    mutating: Mutating, target: str, settings: str, why: str
+):
     mutating.project.write("app.py", TARGET)
     kind, _, more = settings.removeprefix('kind = "').partition('"\n')
     mutating.project.settings(provider=IN_TARGET.format(kind, more))
-    mutating.project.eval(EVAL.replace('"triage", judges', '"triage", target="app", judges'))
+    mutating.project.eval(EVAL.replace('"triage", judges', f'"triage", target="{target}", judges'))
     text = mutating.regauge(code=2)
     assert why in text
     assert "fix: " in text

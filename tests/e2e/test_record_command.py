@@ -178,6 +178,26 @@ error: no eval of prompt 'others'; there are evals of: other, triage
 """,
         )
     )
+    by_path = project.command("record", "prompts/other.prompt.yml")
+    assert (by_path.returncode, by_path.stderr.splitlines()[-1]) == (2, "  fix: write other")
+
+
+def test_the_cases_of_a_failure_are_named(project: EvalProject):
+    project.write("app.py", "def answer(text):\n    raise ValueError('the index is empty')\n")
+    project.eval(
+        "from regauge import golden\nfrom regauge.judges import min_chars\n\n"
+        "@golden('triage', target='app:answer', judges=[min_chars(1)])\n"
+        "def test_triage(result):\n    result.check()\n"
+    )
+    project.golden([project.case(number) for number in range(7)])
+    failed = project.command("record", "--trials", "2")
+    assert failed.returncode == 3
+    assert failed.stderr.splitlines()[-2:] == snapshot(
+        [
+            "  fix: correct app.py:2",
+            "  cases: triage/disk-000, triage/disk-001, triage/disk-002, triage/disk-003, triage/disk-004 and 2 more",
+        ]
+    )
 
 
 def test_what_cannot_be_recorded_is_said_once_with_its_count(project: EvalProject):

@@ -51,6 +51,11 @@ def answer(text, top_k=3):
         time.sleep(0.2)
         sys.stderr.write("out of memory\\n")
         os._exit(9)
+    if text == "signal":
+        os.kill(os.getpid(), 40)
+        time.sleep(600)
+    if text == "roles":
+        return {"messages": [{"type": "ai", "content": "Sorry."}]}
     if text == "nothing":
         return None
     if text == "sleep":
@@ -123,7 +128,7 @@ def test_a_function_is_recorded_replayed_without_its_import_and_recorded_again_w
 
 
 def test_what_goes_wrong_in_a_function_leaves_only_its_case_unmeasured(app: EvalProject) -> None:
-    words = ["fire", "raise", "exit", "nothing", "sleep", "large", "rain"]
+    words = ["fire", "raise", "exit", "nothing", "sleep", "large", "signal", "roles", "rain"]
     app.golden(
         [case(n, word, "critical" if word == "fire" else "info") for n, word in enumerate(words)]
     )
@@ -132,13 +137,15 @@ def test_what_goes_wrong_in_a_function_leaves_only_its_case_unmeasured(app: Eval
     text = result.stdout.str()
     assert {row["case"]: row["outcome"] for row in app.rows()} == {
         "c0": "passed",
-        **dict.fromkeys(["c1", "c2", "c3", "c4", "c5"], "unmeasured"),
-        "c6": "passed",
+        **dict.fromkeys(["c1", "c2", "c3", "c4", "c5", "c6", "c7"], "unmeasured"),
+        "c8": "passed",
     }
     for said in (
         "ValueError: the index is empty",
         "ended with exit status 9:",
         "out of memory",
+        "ended with exit status -40:",
+        "a message has no `role` of system, developer, user, assistant, tool, function",
         "the function returned NoneType, which is neither text, a mapping nor a regauge.Completion",
         "did not return within 4 s",
         "the output is larger than 10,000,000 bytes",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,7 +42,7 @@ from regauge.reports import (
 )
 from regauge.runner import Plan
 from regauge.stop_signals import run_stoppable
-from regauge.wording import plural
+from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,6 +68,7 @@ Exit codes: 0 done, 2 wrong use or a faulty file, 3 completions are missing or i
 """
 
 
+_NAMED_MAX = 5
 _BUDGET_REACHED = "the budget is reached; a larger --budget-usd continues where this run stopped"
 
 
@@ -251,6 +253,7 @@ def _draw(evals: EvalSession, output: _RecordOutput) -> list[str]:
     missing = {draw.id for draw in evals.plan.missing}
     failures = _count_invalid_cases(evals)
     unjudged: Counter[str] = Counter()
+    names: defaultdict[str, dict[str, None]] = defaultdict(dict)
     recorded = 0
     budget: BudgetError | None = None
     if missing and (waiting := calls_under_way(evals.project)):
@@ -261,6 +264,7 @@ def _draw(evals: EvalSession, output: _RecordOutput) -> list[str]:
 
     with Meter(lambda: progress_line(evals.progress, evals.budget)):
         for draw in draws:
+            name = f"{draw.planned_case.suite.prompt.name}/{draw.planned_case.case.id}"
             try:
                 trial = evals.take(draw, waiting=lambda _: None)
                 recorded += draw.id in missing
@@ -268,14 +272,18 @@ def _draw(evals: EvalSession, output: _RecordOutput) -> list[str]:
                     unjudged[_BUDGET_REACHED] += 1
                 elif trial.failure is not None:
                     unjudged[str(trial.failure)] += 1
+                    names[str(trial.failure)][name] = None
             except BudgetError as error:  # the amounts in its message differ by case
                 budget = budget or error
                 failures[str(budget)] += 1
             except UnmeasuredError as error:
                 failures[str(error)] += 1
+                names[str(error)][name] = None
     total = recorded + failures.total()
     counts = recorded, total
-    return _publish(evals, output, counts, failures, unjudged=unjudged, idle=not missing)
+    return _publish(
+        evals, output, counts, failures, unjudged=unjudged, names=names, idle=not missing
+    )
 
 
 def _batch(
@@ -317,6 +325,7 @@ def _publish(
     failures: Counter[str],
     *,
     unjudged: Counter[str] | None = None,
+    names: Mapping[str, Iterable[str]] = MappingProxyType({}),
     idle: bool,
     embeds: bool = True,
 ) -> list[str]:
@@ -326,6 +335,7 @@ def _publish(
         counts: The number of recorded completions, and of all missing ones.
         failures: Reasons of missing completions, with their counts.
         unjudged: Reasons of missing judgements, with their counts.
+        names: The cases of a reason, as `prompt/case`.
         idle: Whether no completion was missing.
         embeds: Whether embeddings may be requested.
     """
@@ -358,6 +368,7 @@ def _publish(
     output.document["vectors_recorded"] = evals.embeddings.requested_texts
     missing = [
         f"{plural(count, noun)} missing: {message}"
+        + (f"\n  cases: {first_of(names[message], _NAMED_MAX)}" if message in names else "")
         for noun, reasons in (("completion", failures), ("judgement", unjudged or Counter[str]()))
         for message, count in reasons.most_common()
     ]

@@ -25,7 +25,7 @@ from regauge.judges import (
     shipped_rubric,
 )
 from regauge.judges.calibration import file_stem
-from regauge.prompts import find_prompt, load_prompt
+from regauge.prompts import find_prompt, load_prompt, prompt_name
 from regauge.providers import parse_model_id
 from regauge.pytest_items import cases_of, commanded_key, whole_key
 from regauge.pytest_omissions import (
@@ -376,8 +376,8 @@ def _check_found(project: Project, path: Path, driver: _Driver) -> None:
     fix = did_you_mean(prompt, driver.eval_names)
     fix = fix or "name one of these, or write one: regauge new --help"
     with suppress(PromptError):
-        find_prompt(prompt, root=project.root)
-        fix = f"regauge new eval {quote(prompt)}"
+        name = prompt_name(find_prompt(prompt, root=project.root))
+        fix = f"write {name}" if name in driver.eval_names else f"regauge new eval {quote(name)}"
     names = ", ".join(sorted(driver.eval_names)) or "none"
     raise UsageError(f"no eval of prompt {prompt!r}; there are evals of: {names}", fix=fix)
 

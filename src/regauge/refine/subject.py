@@ -245,11 +245,13 @@ def edited_prompt(suite: Eval, name: str | None) -> Prompt:
     prompt = next((prompt for prompt in target.prompts if prompt.name == name), None)
     if prompt is None:
         loaded = ", ".join(prompt.name for prompt in target.prompts) or "none"
+        table = f"in [tool.regauge.targets.{target.name}]"
+        if ":" in target.name:
+            table = f"and callable = {target.name!r} in a [tool.regauge.targets.NAME] of the eval"
         raise UsageError(
             f"the eval {suite.prompt.name} tests the target {target.name!r}, which declares no"
             f" prompt {name!r}; it declares: {loaded}\n"
-            f"  fix: name one of its prompts, or declare `prompts` in"
-            f" [tool.regauge.targets.{target.name}]"
+            f"  fix: name one of its prompts, or declare `prompts` {table}"
         )
     return prompt
 

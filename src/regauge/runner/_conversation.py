@@ -358,6 +358,9 @@ class _Conversation:
         """The next request to the tested prompt or target."""
         if self._suite.target is not None:
             # A target calls its tools itself.
+            if "messages" in self._case.inputs:
+                problem = "`messages` is the conversation that a target gets, and an input"
+                raise self._error(problem, "rename the input of the case")
             messages: list[JSON] = [
                 {"role": message.role, "content": _plain_content(message)}
                 for message in self._messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Diagnostic, ProviderError
+from regauge.prompts import Role
 from regauge.providers import Completion, FinishReason, ToolCall, Usage
 from regauge.strict_json import is_mapping, is_sequence, list_of, read_json
 from regauge.wording import cut, did_you_mean
@@ -36,6 +38,8 @@ _FURTHER: Final = (
     "attempts",
     "logprobs",
 )
+_COST_MAX: Final = sys.float_info.max
+_ROLES: Final = (*get_args(Role), "function")
 
 
 def completion_of(
@@ -80,13 +84,13 @@ def completion_of(
         except ValueError:
             problem = "it holds NaN or an infinity, which JSON does not have"
             raise _malformed_error(problem) from None
-    messages = tuple(map(_join_texts, _mappings(parts, "messages")))
+    messages = tuple(map(_read_message, _mappings(parts, "messages")))
     calls = parts.get("tool_calls")
     if calls is None:
-        calls = [call for message in messages for call in message.get("tool_calls") or ()]
+        calls = [call for message in messages for call in _message_calls(message)]
     cost = parts.get("cost_usd")
     if cost is not None and (
-        isinstance(cost, bool) or not isinstance(cost, int | float) or not cost >= 0
+        isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= _COST_MAX
     ):
         raise _malformed_error(f"`cost_usd` is no number from 0: {_format_value(cost)}")
     tool_calls, text = _tool_calls(calls), _text(parts, messages)
@@ -121,14 +125,29 @@ def _finish_reason(
     return cast("FinishReason", reason)
 
 
-def _join_texts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
     """The message with a text as its content if that is a list of texts."""
+    if message.get("role") not in _ROLES:
+        raise _malformed_error(
+            f"a message has no `role` of {', '.join(_ROLES)}: {_format_value(message)}"
+        )
     content = message.get("content")
     parts = list_of(content)
     texts = [part.get("text") for part in parts if is_mapping(part)]
     if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
         return message
     return {**message, "content": "".join(map(str, texts))}
+
+
+def _message_calls(message: Mapping[str, Any]) -> Sequence[object]:
+    """The tool calls of a message; those in other forms are errors, as judges would miss them."""
+    parts = filter(is_mapping, list_of(message.get("content")))
+    uses = [part for part in parts if part.get("type") == "tool_use"]
+    if other_call := message.get("function_call") or uses:
+        raise _malformed_error(
+            f"a call is not in `tool_calls` of its message: {_format_value(other_call)}"
+        )
+    return _list(message, "tool_calls")
 
 
 def _optional_text(parts: Mapping[str, Any], name: str) -> str | None:

@@ -203,7 +203,7 @@ class _Process:
     def _last_words(self) -> str:
         status = self._process.returncode
         outcome = f"ended with exit status {status}"
-        if status is not None and status < 0:
+        if status is not None and -status in set(signal.Signals):
             outcome = f"was ended by {signal.Signals(-status).name}"
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()[-_STDERR_LINES:]
         words = "\n".join(lines) or "it wrote nothing to standard error"

@@ -347,12 +347,9 @@ def settings_of_target(target_name: str, settings: Settings) -> tuple[str, Targe
     module, dot, function = target_name.rpartition(".")
     if dot and not hint:
         hint = f"did you mean '{module}:{function}'?"
-    fix = f"{hint} " if hint else ""
-    raise UsageError(
-        f"there is no target {target_name!r}; declared: {names}\n"
-        f"  fix: {fix}declare [tool.regauge.targets.{target_name}] in pyproject.toml, or name a"
-        " function as module:function"
-    )
+    table = f"declare [tool.regauge.targets.{target_name}] in pyproject.toml"
+    fix = hint or f"{table}, or name a function as module:function"
+    raise UsageError(f"there is no target {target_name!r}; declared: {names}\n  fix: {fix}")
 
 
 def load_target(

@@ -20,6 +20,7 @@ TOOL_TURN = {
     "content": None,
     "tool_calls": [{"id": "a", "function": {"name": "find", "arguments": '{"n": 1}'}}],
 }
+TOOL_USE = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
 
 
 def read(output: Any, **rest: Any) -> Any:
@@ -67,6 +68,11 @@ def test_the_text_of_an_output(output: Any, text: str | None):
         ({"messages": [{"role": "assistant", "content": []}]}, "`text` is not text: []"),
         ({"messages": [{"role": "assistant", "content": [TEXT, IMAGE]}]}, "`text` is not text: [{"),
         ({"messages": [{"role": "assistant", "content": [TEXT, "x"]}]}, "`text` is not text: [{"),
+        ({"messages": [{"role": "model", "content": "x"}]}, "a message has no `role` of system, "),
+        ({"text": "x", "messages": [{"type": "ai", "content": "x"}]}, "a message has no `role` of "),
+        ({"messages": [{**ASSISTANT, "tool_calls": 5}]}, "`tool_calls` is not a list: 5"),
+        ({"messages": [{**ASSISTANT, "content": [TOOL_USE]}, ASSISTANT]}, "a call is not in `tool_"),
+        ({"messages": [{**ASSISTANT, "function_call": {"name": "f"}}]}, "a call is not in `tool_"),
         ({"text": "", "context": "x"}, '`context` is not a list: "x"'),
         ({"text": "", "context": {"a": 1}}, '`context` is not a list: {"a": 1}'),
         ({"text": "", "tool_calls": [{"arguments": {}}]}, "a tool call has no name"),
@@ -74,6 +80,7 @@ def test_the_text_of_an_output(output: Any, text: str | None):
         ({"text": "", "tool_calls": [{"function": "f"}]}, "a tool call has no name"),
         ({"text": "", "cost_usd": True}, "`cost_usd` is no number from 0: true"),
         ({"text": "", "cost_usd": -0.1}, "`cost_usd` is no number from 0: -0.1"),
+        ({"text": "", "cost_usd": 10**400}, "`cost_usd` is no number from 0: 1000"),
         ({"text": "", "cost_usd": "1"}, '`cost_usd` is no number from 0: "1"'),
         ({"text": "", "cost_usd": float("nan")}, "it holds NaN or an infinity"),
         ({"text": "", "context": [float("inf")]}, "it holds NaN or an infinity"),
@@ -153,6 +160,8 @@ def test_all_parts_of_an_output_are_kept():
 def test_calls_are_those_of_all_messages_unless_they_are_stated():
     assert [call.id for call in read({"messages": [TOOL_TURN, ASSISTANT, TOOL_TURN]}).tool_calls] == ["a", "a"]  # fmt: skip
     assert read({"messages": [TOOL_TURN, ASSISTANT], "tool_calls": []}).tool_calls == ()
+    other_form = {"role": "assistant", "content": [TOOL_USE]}
+    assert read({"messages": [other_form, ASSISTANT], "tool_calls": []}).tool_calls == ()
 
 
 def outputs(*lines: Any, cost_usd: float | None = None, before: bytes = b"") -> Any:
