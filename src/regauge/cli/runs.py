@@ -218,6 +218,8 @@ def _run_line(record: RunRecord) -> str:
     if cases and unmeasured == cases:
         # "0 failed" would mislead if all cases are unmeasured.
         counts = f"{plural(cases, 'case')}, {'' if cases == 1 else 'all '}unmeasured"
+    elif record.awaits_decision:
+        counts = f"{plural(cases, 'case')}, no decision, {unmeasured} unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
     counts += failed_tests_text(record.failed_tests, separator=", ")

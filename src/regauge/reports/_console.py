@@ -509,9 +509,10 @@ def suite_cells(suite: SuiteSummary) -> dict[str, str]:
         "version": suite.version or "-",
         "model": f"{suite.model} (simulated)" if suite.simulated else suite.model,
         "cases": str(suite.cases),
-        "passed": str(suite.passed),
-        "failed": str(suite.failed),
-        "tracked": str(suite.tracked_failed),
+        # The trials of a gate decide together, not case by case.
+        "passed": "-" if suite.side else str(suite.passed),
+        "failed": "-" if suite.side else str(suite.failed),
+        "tracked": "-" if suite.side else str(suite.tracked_failed),
         NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
         **dict(zip(COMPARED, comparison_cells, strict=True)),

@@ -742,6 +742,11 @@ class RunRecord(_Document):
     shard: ShardPart | None = None
     merged: MergedShards | None = None
 
+    @property
+    def awaits_decision(self) -> bool:
+        """Return whether these are trials of a gate that has not decided, as in a shard."""
+        return self.decision is None and any(suite.side for suite in self.suites)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredSuite:
