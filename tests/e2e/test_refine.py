@@ -591,7 +591,7 @@ def test_outputs_that_end_at_their_limit_of_tokens_are_named(repo: GateRepo, ref
     reply = refiner.answer
     refiner.answer = lambda text: prompts.append(text) or reply(text)  # type: ignore[func-returns-value]
     said = repo.regauge("refine", *words)
-    cut_off = re.search(r"note +(\d+) of \1 outputs are cut off at maxTokens 3: raise it", said)
+    cut_off = re.search(r"note +(\d+) of \1 outputs are cut off at maxTokens 3: change it", said)
     assert cut_off, said
     assert cut_off[0].partition(" ")[2].strip() in result(repo)["preflight"]
     assert "the output is cut off at maxTokens 3" in prompts[0]
