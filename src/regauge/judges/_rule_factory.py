@@ -157,6 +157,8 @@ Share: TypeAlias = float
 Amount: TypeAlias = float
 Whole: TypeAlias = int
 Place: TypeAlias = int
+Name: TypeAlias = str
+Names: TypeAlias = "Sequence[str]"
 
 
 class Range(NamedTuple):
@@ -187,19 +189,46 @@ class ListOf(NamedTuple):
     Attributes:
         kind: The types of an entry.
         words: The list in words, for errors.
+        blank: An entry may be an empty text.
     """
 
     kind: tuple[type, ...]
     words: str
+    blank: bool = True
 
     def contains(self, value: object) -> bool:
         """Return whether a value is such a list."""
         return isinstance(value, list | tuple | set | frozenset) and all(
-            isinstance(part, self.kind) for part in cast("Sequence[object]", value)
+            isinstance(part, self.kind) and (self.blank or part != "")
+            for part in cast("Sequence[object]", value)
         )
 
 
-RANGES: Final[Mapping[str, Range | ListOf]] = {
+class TextOf(NamedTuple):
+    """A text parameter.
+
+    Attributes:
+        words: The text in words, for errors.
+        blank: It may be empty.
+    """
+
+    words: str
+    blank: bool
+
+    def contains(self, value: object) -> bool:
+        """Return whether a value is such a text."""
+        return isinstance(value, str) and (self.blank or bool(value.strip()))
+
+
+RANGES: Final[Mapping[str, Range | ListOf | TextOf]] = {
+    "str": TextOf("a text", blank=True),
+    "Name": TextOf("a text that is not empty", blank=False),
+    "Names": ListOf((str, Expected), "a list of texts that are not empty", blank=False),
+    "int": Range(int, -sys.maxsize, math.inf, "a whole number"),
+    "float": Range(float, -sys.maxsize, math.inf, "a number"),
+    "Sequence[str | Mapping[str, JSON]]": ListOf((object,), "a list of calls"),
+    "Sequence[JSON] | Expected": ListOf((object,), "a list"),
+    "Sequence[Mapping[str, JSON]]": ListOf((Mapping, Expected), "a list of mappings"),
     "Share": Range(float, 0, 1, "a number from 0 to 1"),
     "Amount": Range(float, 0, sys.float_info.max, "a number from 0 up"),
     "Whole": Range(int, 0, math.inf, "a whole number from 0 up"),
@@ -410,6 +439,8 @@ class RuleFactory(Generic[P]):
     def _value(self, bound: inspect.BoundArguments, key: str, output: JudgedOutput) -> object:
         """A parameter for one case; a list fills a parameter that takes any number of values."""
         value = resolve_in(bound.arguments[key], output, self.kind)
+        if value is None and "None" not in str(bound.signature.parameters[key].annotation):
+            raise output.missing_error(str(bound.arguments[key]), judge=self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts = cast("tuple[object, ...]", value)
             if len(parts) == 1 and isinstance(parts[0], list):
