@@ -273,8 +273,8 @@ class Completion:
 def limit_reached(completion: Completion, parameters: Mapping[str, JSON]) -> str:
     """The limit of the request at which the text is cut off; empty if it is not.
 
-    Providers report a stop text as they report a natural end, so a text that a stop text cut off is
-    empty or has an open bracket.
+    Providers report a stop text like a natural end. A text counts as cut off there if it is empty
+    or has an open bracket.
     """
     stop, text = parameters.get("stop"), (completion.text or "").strip()
     if stop and completion.finish_reason == "stop" and not completion.tool_calls:
