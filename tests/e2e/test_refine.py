@@ -256,6 +256,11 @@ def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: Ga
     broken = repo.read(PROMPT)
     said = repo.regauge("refine", NAME, "--branch", "repair/severity")
     assert "on branch repair/severity" in said
+    assert "there is no remote; merge it: git merge repair/severity" in said
+    repo.git("remote", "add", "origin", "https://host.invalid/a.git")
+    pushed = repo.regauge("refine", "apply", "latest", "--branch", "other")
+    assert "push it: git push origin other" in pushed
+    repo.git("remote", "remove", "origin")
     assert repo.read(PROMPT) == broken
     assert repo.git("status", "--porcelain") == "?? notes.txt\n"
     changed = repo.git("diff", "--name-only", "HEAD", "repair/severity").split()
