@@ -205,6 +205,7 @@ RANGES: Final[Mapping[str, Range]] = {
     "Name": Range(str, 1, math.inf, "a text that is not empty"),
     "Names": _lists("a list of texts that are not empty", str, minimum=1),
     "str": Range(str, 0, math.inf, "a text"),
+    "str | Expected": Range(str, 0, math.inf, "a text"),
     "int": Range(int, -sys.maxsize, math.inf, "a whole number"),
     "float": Range(float, -sys.maxsize, sys.float_info.max, "a number"),
     "bool": Range(bool, 0, 1, "true or false"),
