@@ -416,6 +416,8 @@ class PytestGate:
         """Show the status of the case in the report of an item that passed."""
         result = getattr(item, "funcargs", {}).get("result")
         passed = report.when == "call" and report.outcome == "passed"
+        if isinstance(result, PartResult) and passed:
+            vars(report)["regauge_status"] = "measured", ".", ("MEASURED", {"yellow": True})
         if not isinstance(result, GatedResult) or not passed or hasattr(report, "wasxfail"):
             return
         status = result.gated.status

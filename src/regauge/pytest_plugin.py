@@ -77,7 +77,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "models for missing recordings (default elsewhere), all calls them for every case",
     )
     add("--trials", type=int, metavar="N", help="trials per case")
-    concurrency = "requests in flight at once; auto adapts to rate limits"
+    concurrency = "requests in flight (1+ per worker); auto adapts to rate limits"
     add("--concurrency", metavar="N|auto", help=concurrency)
     add(
         "--model",

@@ -141,6 +141,45 @@ def test_completions_that_several_evals_judge_are_one_trial(project: EvalProject
     assert "0/2" in grid
 
 
+OWN_ASSERTION = """\
+from regauge import golden
+from regauge.judges import max_chars
+
+@golden("triage", judges=[max_chars(900)], trials=2)
+def test_triage(result):
+    result.check()
+    assert result.case.id != "disk-001", "not this one"
+"""
+
+
+def test_a_comparison_counts_a_failed_assertion_and_names_other_judges(
+    project: EvalProject, regauge: Regauge
+):
+    project.golden([project.case(0), project.case(1)])
+    project.eval(OWN_ASSERTION.replace("disk-001", ""))
+    project.run().assert_outcomes(passed=2)
+    project.eval(OWN_ASSERTION)
+    project.run().assert_outcomes(passed=1, failed=1)
+    project.eval(OWN_ASSERTION.replace("disk-001", "").replace("900", "1"))
+    project.run().assert_outcomes(failed=2)
+    first, failed, judged = (record["id"] for record in project.records())
+    compared = regauge(project, "runs", "compare", first, failed).output
+    assert _shown(project, compared.split("\n\n", 2)[2]) == snapshot("""\
+triage  1.0.0 (DIGEST)  sim:clerk-1 (simulated): 1 worse, 1 the same
+worse               2/2 -> 0/2    disk-001
+      both outputs are equal
+    B  test: AssertionError: not this one
+""")
+    compared = regauge(project, "runs", "compare", first, judged, "--no-diff").output
+    assert _shown(project, compared.split("\n\n", 2)[2]) == snapshot("""\
+triage  1.0.0 (DIGEST)  sim:clerk-1 (simulated): 2 worse, 0 the same
+note: A and B differ in max_chars(1), max_chars(900)
+worse               2/2 -> 0/2    disk-000
+worse               2/2 -> 0/2    disk-001
+""")
+    assert "0/2     0/2" in regauge(project, "runs", "compare", first, failed, judged).output
+
+
 EVALS_THAT_DIFFER = """\
 from regauge import golden
 
@@ -176,9 +215,11 @@ def test_two_evals_whose_cases_change_places_are_two_changes(
     compared = regauge(project, "runs", "compare", "--no-diff").output
     assert _shown(project, compared.split("\n\n", 2)[2]) == snapshot("""\
 triage (test_agrees)  1.0.0 (DIGEST)  sim:clerk-1 (simulated): 1 worse, 1 the same
+note: A and B differ in the golden case
 worse               1/1 -> 0/1    disk-001
 
 triage (test_differs)  1.0.0 (DIGEST)  sim:clerk-1 (simulated): 1 better, 1 the same
+note: A and B differ in the golden case
 better              0/1 -> 1/1    disk-001
 """)
     grid = regauge(project, "runs", "compare", *runs, runs[0]).output
@@ -246,6 +287,7 @@ triage  1.0.0    local:clerk A      5       4       1        0           0  80 %
 triage  1.1.0    local:clerk B      5       4       1        0           0  80 % (38 to 96)  +0.0 points (-75.0 to 75.0), p = 1     550  $0.0006  LATENCY  LATENCY  5 live
 
 triage  1.0.0 (DIGEST) -> 1.1.0 (DIGEST)  local:clerk: 1 worse, 1 better, 1 only in A, 1 only in B, 1 with another output, 1 the same
+note: A and B differ in the golden case
 worse               1/1 -> 0/1    disk-000
       both outputs are equal
     B  agrees: agrees returned false

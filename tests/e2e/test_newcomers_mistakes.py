@@ -247,7 +247,7 @@ def test_lint_reads_files_that_no_eval_uses(project: EvalProject):
     assert others == snapshot(
         [
             "error: fixtures/golden/checks.yaml:1: checks of a: no judge 'max_word'; did you mean 'max_words'?",
-            "error: fixtures/golden/checks.yaml:2: checks of b: max_words: a limit is a whole number from 0 up, not 'three'",
+            "error: fixtures/golden/checks.yaml:2: checks of b: max_words: n is a whole number from 0 up, not 'three'",
             "error: fixtures/golden/checks.yaml:2: checks of b: json_matches_schema() has no schema: no prompt is judged",
             "error: fixtures/baselines/triages.json: there is no prompt 'triages', and no target",
             "error: fixtures/mutants/triages.json: there is no prompt 'triages', and no target",

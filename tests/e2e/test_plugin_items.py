@@ -72,6 +72,21 @@ def test_collecting_asks_nobody_and_opens_nothing(live: EvalProject, endpoint: E
     assert "regauge" not in result.stdout.str()
 
 
+def test_workers_share_the_concurrency(live: EvalProject, endpoint: Endpoint):
+    live.golden(live.case(number) for number in range(24))
+    endpoint.latency_s = 0.1
+    others_in_flight: list[int] = []
+    severity = endpoint.answer
+
+    def answer(text: str):
+        others_in_flight.append(endpoint.total - endpoint.answered.total())
+        return severity(text)
+
+    endpoint.answer = answer
+    live.run("-n2", "--concurrency=3").assert_outcomes(passed=24)
+    assert 0 < max(others_in_flight) < 3
+
+
 def test_stopping_at_the_first_failure_stops_spending(live: EvalProject, endpoint: Endpoint):
     endpoint.latency_s = 0.02
     live.golden(live.case(number, ok=number != 17) for number in range(100))

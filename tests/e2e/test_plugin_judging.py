@@ -54,6 +54,25 @@ triage@1.0.0 (DIGEST) · case disk-000 · failed · fixtures/golden/triage.jsonl
     assert listed < said.index("= regauge =")  # the table is last
 
 
+@pytest.mark.parametrize(
+    ("parameters", "judge", "words"),
+    [
+        ("maxTokens: 3", "min_chars(1)", "cut off: 5 passed outputs of triage; raise maxTokens"),
+        ('stop: ["}"]', "json_parses()", "finish reason: stop, cut off at stop ['}']"),
+    ],
+)
+def test_outputs_that_end_at_a_limit_are_named(
+    project: EvalProject, parameters: str, judge: str, words: str
+):
+    prompt = project.prompt()
+    project.judged_by(judge)
+    assert words not in str(project.run().stdout)
+    prompt.write_text(
+        prompt.read_text().replace("messages:", f"modelParameters: {{{parameters}}}\nmessages:")
+    )
+    assert words in str(project.run().stdout)
+
+
 def test_plain_functions_judge_by_truth_by_score_or_by_verdict(project: EvalProject):
     project.golden([project.case(0)])
     project.judged_by(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,23 @@ def test_a_changed_rubric_leaves_stale_recordings_that_lint_names(
     judged.run("--record=none").assert_outcomes(passed=3)
     judged.run("--record=none", "--rejudge").assert_outcomes(passed=3)
     assert judged.command("lint").stdout.count("judge call") == 0
+
+
+def test_recordings_of_a_renamed_prompt_are_moved_not_pruned(judged: EvalProject):
+    judged.command("record")
+    for folder, suffix in (("prompts", "prompt.yml"), ("fixtures/golden", "jsonl")):
+        path = judged.root / folder / f"triage.{suffix}"
+        path.rename(path.with_name(f"sorting.{suffix}"))
+    file = judged.root / "evals/test_triage.py"
+    file.write_text(file.read_text().replace("'triage'", "'sorting'"))
+    lint = judged.command("lint").stdout
+    assert "record --prune" not in lint
+    moves = re.findall(r"fix: git mv (\S+) (\S+)\n", lint)
+    assert len(moves) == 3
+    for old, new in moves:
+        (judged.root / old).rename(judged.root / new)
+    assert "recordings" not in judged.command("lint").stdout
+    judged.run("--record=none").assert_outcomes(passed=3)
 
 
 def test_prune_keeps_the_calls_behind_measurements_and_other_trials(judged: EvalProject):

@@ -256,6 +256,11 @@ def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: Ga
     broken = repo.read(PROMPT)
     said = repo.regauge("refine", NAME, "--branch", "repair/severity")
     assert "on branch repair/severity" in said
+    assert "there is no remote; merge it: git merge repair/severity" in said
+    repo.git("remote", "add", "origin", "https://host.invalid/a.git")
+    pushed = repo.regauge("refine", "apply", "latest", "--branch", "other")
+    assert "push it: git push origin other" in pushed
+    repo.git("remote", "remove", "origin")
     assert repo.read(PROMPT) == broken
     assert repo.git("status", "--porcelain") == "?? notes.txt\n"
     changed = repo.git("diff", "--name-only", "HEAD", "repair/severity").split()
@@ -591,7 +596,7 @@ def test_outputs_that_end_at_their_limit_of_tokens_are_named(repo: GateRepo, ref
     reply = refiner.answer
     refiner.answer = lambda text: prompts.append(text) or reply(text)  # type: ignore[func-returns-value]
     said = repo.regauge("refine", *words)
-    cut_off = re.search(r"note +(\d+) of \1 outputs are cut off at maxTokens 3: raise it", said)
+    cut_off = re.search(r"note +(\d+) of \1 outputs are cut off at maxTokens 3: change it", said)
     assert cut_off, said
     assert cut_off[0].partition(" ")[2].strip() in result(repo)["preflight"]
     assert "the output is cut off at maxTokens 3" in prompts[0]

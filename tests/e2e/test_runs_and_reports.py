@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -221,9 +222,22 @@ def test_the_newest_run_is_found_among_runs_of_one_second(project: EvalProject, 
     second = run.name[:15]
     for number, suffix in enumerate(["ffff", "0000", "8888"]):
         other = project.root / ".regauge" / "runs" / f"{second}-{suffix}"
-        other.mkdir()
+        shutil.copytree(run, other)
         document = json.loads((run / "run.json").read_text(encoding="utf-8"))
         path = other / "run.json"
         path.write_text(json.dumps(document | {"id": other.name}), encoding="utf-8")
         os.utime(path, (2_000_000_000 + number, 2_000_000_000 + number))
     assert f"Run `{second}-8888`" in regauge(project, "report", "latest").output
+
+
+def test_a_run_without_its_trials_has_no_report(project: EvalProject, regauge):
+    project.run("--report", "run")
+    rows = project.root / "run/trials.jsonl"
+    lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
+    rows.write_text("".join(lines[:2]), encoding="utf-8")
+    cut = regauge(project, "report", "run", "-o", "run.html").exception
+    assert "run/trials.jsonl: it has 2 of 5 trials\n  fix: copy its directory again" in str(cut)
+    rows.unlink()
+    missing = regauge(project, "report", "run", "-o", "run.html").exception
+    assert "it has 0 of 5 trials" in str(missing)
+    assert not (project.root / "run.html").exists()

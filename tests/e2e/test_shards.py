@@ -655,6 +655,8 @@ def gated_shards(repo: GateRepo) -> list[str]:
         )
         assert f"shard {number} of {COUNT}: no decision" in said
         assert "rejected" not in said
+        assert " measured in " in said
+        assert "passed in" not in said
         directories.append(directory)
     for words in (["gate"], ["gate", "main"]):
         refused = repo.regauge(*words, "--from", "latest", code=2)
@@ -676,6 +678,13 @@ def test_shards_of_a_gate_decide_nothing_and_the_merged_run_decides_with_the_sus
     assert record["merged"]["base"] == repo.git("rev-parse", "main").strip()
     first = {(row["case"], row["trial"]) for row in rows_in(repo)}
     assert len(first) >= 20
+    assert "trials of a gate, no decision yet" in repo.regauge("report", "latest")
+    assert " cases, no decision, 0 unmeasured" in repo.regauge("runs", "list")
+    assert repo.regauge("report", "latest", "-o", "page.html")
+    page = repo.read("page.html")
+    assert "Trials of a gate, no decision yet" in page
+    passed, measured = map(int, re.findall(r"(\d+) of (\d+), ", page)[0])
+    assert passed < measured
 
     repo.regauge("gate", "main", "--from", "latest", "--record", "missing", code=1)
     decision = repo.decision()

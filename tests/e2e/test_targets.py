@@ -1061,8 +1061,11 @@ accepted = [{case = "c6", reason = "wanted"}, {case = "NAME", reason = "wanted"}
     faulty = repository.command("gate", "main")
     assert faulty.returncode == 1
     assert "`accepted` names 'c9', which is no golden case of triage" in faulty.stdout
+    linted = repository.command("lint", "--base", "main")
+    assert "`accepted` names 'c9', which is no golden case of triage" in linted.stdout
 
     repository.settings(provider=TABLE + change.replace("NAME", "c7"))
+    assert "`accepted` names" not in repository.command("lint", "--base", "main").stdout
     accepted = repository.command("gate", "main")
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr
     assert "2 broken" in accepted.stdout

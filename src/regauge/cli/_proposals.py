@@ -247,7 +247,10 @@ class Delivery:
         self.print_line(f"committed {branch.commit[:9]} on branch {branch.name}")
         done: dict[str, JSON] = {"branch": branch.name, "commit": branch.commit}
         if pull_request is None:
-            self.print_line(f"  push it: git push origin {branch.name}")
+            if remote_address(self.path):
+                self.print_line(f"  push it: git push origin {branch.name}")
+            else:
+                self.print_line(f"  there is no remote; merge it: git merge {branch.name}")
             return done
         body = f"{mark}\n{run.markdown.read_text(encoding='utf-8')}"
         try:

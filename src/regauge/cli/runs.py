@@ -218,6 +218,8 @@ def _run_line(record: RunRecord) -> str:
     if cases and unmeasured == cases:
         # "0 failed" would mislead if all cases are unmeasured.
         counts = f"{plural(cases, 'case')}, {'' if cases == 1 else 'all '}unmeasured"
+    elif record.awaits_decision:
+        counts = f"{plural(cases, 'case')}, no decision, {unmeasured} unmeasured"
     if record.decision is not None:
         counts += f", gate: {record.decision.decision}"
     counts += failed_tests_text(record.failed_tests, separator=", ")
@@ -279,7 +281,11 @@ def compare_command(
     run_names = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])
     named_runs = [_run(project, name) for name in run_names]
     labelled_runs = [
-        _LabelledRun(label=label, record=record, read=partial(_rows_of, read, label, prompt))
+        _LabelledRun(
+            label=label,
+            record=record,
+            read=partial(_rows_of, read, label, prompt, record.failed_tests),
+        )
         for label, (record, read) in zip(_labels(len(named_runs)), named_runs, strict=True)
     ]
     joint_record = _join(labelled_runs)
@@ -342,6 +348,9 @@ def _show_changes(
         click.echo()
         name = names.get((suite.prompt, suite.dataset, suite.eval), "")
         echo(_headline(suite, name), bold=True)
+        differing = {name: None for change in suite.changes for name in change.differing}
+        if differing:
+            echo(f"note: A and B differ in {', '.join(differing)}")
         for change in suite.changes:
             if outputs or change.change != "output":
                 word, style = _WORDS[change.change]
@@ -361,14 +370,21 @@ def _labels(count: int) -> list[str]:
 
 
 def _rows_of(
-    read: Callable[[], Iterable[dict[str, Any]]], label: str, prompt: str | None
+    read: Callable[[], Iterable[dict[str, Any]]],
+    label: str,
+    prompt: str | None,
+    failed_tests: Mapping[str, str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of a run, or of one prompt in it, with the label of the run.
 
-    Trials of the base in a gate are left out.
+    Trials of the base in a gate are left out. Passed trials of a test that failed after its judges
+    are failed.
     """
     for row in read():
         if row.get("side") != "base" and prompt in {None, row["prompt"]}:
+            message = failed_tests.get(row["node"])
+            if message and row["outcome"] == "passed" and row["case_outcome"] == "failed":
+                row |= {"outcome": "failed", "failed_test": message}
             yield row | {"side": None, "run": label}
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from regauge.gate._base import (
         SuiteBase as SuiteBase,
+        entry_errors as entry_errors,
     )
     from regauge.gate._baseline_sessions import (
         SESSIONS as SESSIONS,

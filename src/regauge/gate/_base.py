@@ -399,6 +399,24 @@ def _subject_of_base(
     return read_or_note(lambda: base_commit.prompt(head), base_commit, unreadable), None, False
 
 
+def entry_errors(suites: Sequence[Eval], base_commit: BaseCommit) -> Sequence[Diagnostic]:
+    """Errors of the cases that a changelog newly accepts or removes.
+
+    Args:
+        suites: All suites of one prompt or target.
+        base_commit: From `find_base`.
+    """
+    head = suites[0].prompt
+    base, *_ = _subject_of_base(suites[0], base_commit, [])
+    ids = {case.id for suite in suites for case in suite.dataset}
+    datasets = [
+        read_or_note(partial(_dataset_before, suite, base_commit, base), base_commit, [])
+        for suite in suites
+    ]
+    removed_cases = {case.id for dataset in datasets for case in dataset or ()} - ids
+    return find_accepted(head, base or head, cases=ids, removed_cases=removed_cases).errors
+
+
 def check_locks(base_commit: BaseCommit) -> tuple[RuleBreach, ...]:
     """Compare `prompts.lock` with that of the base version, once for a project.
 

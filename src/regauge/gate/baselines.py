@@ -774,7 +774,11 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
     except json.JSONDecodeError as error:
         conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
-        message = "a merge conflict was left here" if conflict else f"not JSON: {error.msg}"
+        message = (
+            "a merge conflict was left here"
+            if conflict
+            else f"not JSON: {error.msg.removesuffix(' at')}"
+        )
         raise _broken_error(place, line, message) from error
     except DuplicateKeyError as error:
         lines = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]

@@ -28,7 +28,7 @@ Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added"
 _CHANGES: tuple[Change, ...] = get_args(Change)
 # The fields of a row that a comparison shows.
 _COPIED_FIELDS: Final = ("trial", "request_digest", "outcome", "output", "refusal", "verdicts",
-                         "cause")  # fmt: skip
+                         "cause", "case_digest", "failed_test")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class CaseSide:
         trials: The number of all trials.
         output: The output of the trial that shows the change: a passed one next to a failed one,
             or the first with another text.
-        judge: The judge that failed this trial; empty without one.
+        judge: The judge that failed this trial, or `test`; empty without one.
         reason: The judge's reason.
     """
 
@@ -61,12 +61,15 @@ class CaseChange:
         change: The kind of change; `output` if only the output differs.
         before: The case in the first run; None if missing, or if rows were not read.
         after: The case in the second run; None as for `before`.
+        differing: The judges that are not the same in both runs, and `the golden case` if it is
+            not.
     """
 
     case: str
     change: Change
     before: CaseSide | None
     after: CaseSide | None
+    differing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +273,7 @@ def _changed_rows(
         suite = _identity(_suite_of(row), several)
         if (suite, row["case"]) in identities and row.get("side") != "base":
             rows_by_case.setdefault((suite, row["case"]), []).append(
-                {name: row[name] for name in _COPIED_FIELDS}
+                {name: row[name] for name in _COPIED_FIELDS if name in row}
             )
     return rows_by_case
 
@@ -290,8 +293,29 @@ def _case_change(
             _first(new, "passed" if change == "better" else "failed"),
         )
     return CaseChange(
-        case=case, change=change, before=_side(old, sides[0]), after=_side(new, sides[1])
+        case=case,
+        change=change,
+        before=_side(old, sides[0]),
+        after=_side(new, sides[1]),
+        differing=_differing(old, new) if change in {"worse", "better"} else (),
     )
+
+
+def _differing(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The judges, and the golden case, that differ between the measured trials of two runs."""
+    digests = [
+        {
+            identity
+            for row in rows
+            if row["outcome"] != "unmeasured"
+            for identity in (
+                ("the golden case", row["case_digest"]),
+                *((verdict["judge"], verdict["judge_digest"]) for verdict in row["verdicts"]),
+            )
+        }
+        for rows in (old, new)
+    ]
+    return sorted({name for name, _ in digests[0] ^ digests[1]})
 
 
 def _change(old: Sequence[_Trial], new: Sequence[_Trial]) -> Change | None:
@@ -357,9 +381,11 @@ def _digest(text: str) -> bytes:
 
 
 def _failure(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The judge that failed a trial or left it unmeasured, with its reason."""
+    """The judge that failed a trial or left it unmeasured, or its test, with the reason."""
     for verdict in row["verdicts"]:
         if verdict["outcome"] == "fail" and verdict.get("blocking", True):
             return verdict["judge"], verdict["reason"]
+    if "failed_test" in row:
+        return "test", row["failed_test"]
     cause = row["cause"]
     return (cause["kind"], cause["message"]) if cause else ("", "")

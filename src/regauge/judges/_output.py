@@ -65,7 +65,9 @@ def parse_json(text: str) -> JSON | JsonProblem:
     try:
         value: JSON = decoder.decode(text)
     except json.JSONDecodeError as error:
-        return JsonProblem(f"{error.msg} at line {error.lineno}, column {error.colno}")
+        return JsonProblem(
+            f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
+        )
     except RecursionError:
         return JsonProblem("nested too deeply")
     except ValueError as error:
@@ -247,6 +249,8 @@ class Expected:
     path: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, str):  # pyright: ignore[reportUnnecessaryIsInstance] - of users
+            raise UsageError(f"expected({self.path!r}): a path is a text, such as 'severity'")
         parse_path(self.path)
 
     def __str__(self) -> str:

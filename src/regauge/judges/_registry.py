@@ -272,6 +272,9 @@ def _value(value: JSON) -> Any:
         return {key: _value(part) for key, part in value.items()}
     if is_sequence(value):
         return [*map(_value, value)]
+    if isinstance(value, str) and (call := re.fullmatch(r"expected\((['\"]?)(.*)\1\)", value)):
+        path = call[2] or '""'
+        raise UsageError(f"{value!r} is a text here\n  fix: write {{expected: {path}}}")
     return value
 
 

@@ -157,23 +157,35 @@ Share: TypeAlias = float
 Amount: TypeAlias = float
 Whole: TypeAlias = int
 Place: TypeAlias = int
+Name: TypeAlias = str
+Names: TypeAlias = "Sequence[str]"
 
 
 class Range(NamedTuple):
-    """The range of a number parameter, or a switch.
+    """The range of a number, text or list parameter, or a switch.
 
     Attributes:
-        kind: `int`, `float` for any number, or `bool`.
+        kind: `int`, `float` for any number, `str`, `bool`, or `list`; a text is no list of letters.
+        minimum: The least number, or length of a text, also of each in a list.
         words: The range in words, for errors.
+        entries: The types of the entries of a list.
     """
 
-    kind: type[float]
+    kind: type[object]
     minimum: int
     maximum: float
     words: str
+    entries: tuple[type, ...] = ()
 
     def contains(self, value: object) -> bool:
         """Return whether a value is in the range; NaN and infinity are not."""
+        if self.kind is list:
+            return isinstance(value, list | tuple | set | frozenset) and all(
+                isinstance(part, self.entries) and (self.minimum == 0 or part != "")
+                for part in cast("Sequence[object]", value)
+            )
+        if self.kind is str:
+            return isinstance(value, str) and len(value.strip()) >= self.minimum
         if self.kind is bool:
             return isinstance(value, bool)
         if not is_number(value) or not isinstance(value, int | self.kind):
@@ -181,32 +193,27 @@ class Range(NamedTuple):
         return self.minimum <= value <= self.maximum
 
 
-class ListOf(NamedTuple):
-    """The entries of a list parameter; a text is no list of its letters.
-
-    Attributes:
-        kind: The types of an entry.
-        words: The list in words, for errors.
-    """
-
-    kind: tuple[type, ...]
-    words: str
-
-    def contains(self, value: object) -> bool:
-        """Return whether a value is such a list."""
-        return isinstance(value, list | tuple | set | frozenset) and all(
-            isinstance(part, self.kind) for part in cast("Sequence[object]", value)
-        )
+def _lists(words: str, *entries: type, minimum: int = 0) -> Range:
+    return Range(list, minimum, math.inf, words, (*entries, Expected))
 
 
-RANGES: Final[Mapping[str, Range | ListOf]] = {
+RANGES: Final[Mapping[str, Range]] = {
     "Share": Range(float, 0, 1, "a number from 0 to 1"),
     "Amount": Range(float, 0, sys.float_info.max, "a number from 0 up"),
     "Whole": Range(int, 0, math.inf, "a whole number from 0 up"),
     "Place": Range(int, 1, math.inf, "a whole number from 1 up"),
+    "Name": Range(str, 1, math.inf, "a text that is not empty"),
+    "Names": _lists("a list of texts that are not empty", str, minimum=1),
+    "str": Range(str, 0, math.inf, "a text"),
+    "str | Expected": Range(str, 0, math.inf, "a text"),
+    "int": Range(int, -sys.maxsize, math.inf, "a whole number"),
+    "float": Range(float, -sys.maxsize, sys.float_info.max, "a number"),
     "bool": Range(bool, 0, 1, "true or false"),
-    "Sequence[str]": ListOf((str, Expected), "a list of texts"),
-    "Sequence[float]": ListOf((int, float, Expected), "a list of numbers"),
+    "Sequence[str]": _lists("a list of texts", str),
+    "Sequence[float]": _lists("a list of numbers", int, float),
+    "Sequence[str | Mapping[str, JSON]]": _lists("a list of calls", object),
+    "Sequence[JSON] | Expected": _lists("a list", object),
+    "Sequence[Mapping[str, JSON]]": _lists("a list of mappings", Mapping),
 }
 """The ranges of the annotations above; the factory checks parameters against them."""
 
@@ -348,9 +355,11 @@ class RuleFactory(Generic[P]):
         choices: dict[str, tuple[object, ...]] = {}
         for key, parameter in self.signature.parameters.items():
             annotation = str(parameter.annotation).removesuffix(" | None")
-            values = _literal_values(annotation, names)
-            if values:
-                choices[key] = values
+            kind = names.get(annotation)
+            if annotation.startswith("Literal["):
+                choices[key] = ast.literal_eval(f"({annotation[8:-1]},)")
+            elif get_origin(kind) is Literal:
+                choices[key] = get_args(kind)
         return choices
 
     def _check(self, bound: inspect.BoundArguments) -> None:
@@ -410,6 +419,8 @@ class RuleFactory(Generic[P]):
     def _value(self, bound: inspect.BoundArguments, key: str, output: JudgedOutput) -> object:
         """A parameter for one case; a list fills a parameter that takes any number of values."""
         value = resolve_in(bound.arguments[key], output, self.kind)
+        if value is None and "None" not in str(bound.signature.parameters[key].annotation):
+            raise output.missing_error(str(bound.arguments[key]), judge=self.kind)
         if bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL:
             parts = cast("tuple[object, ...]", value)
             if len(parts) == 1 and isinstance(parts[0], list):
@@ -420,18 +431,6 @@ class RuleFactory(Generic[P]):
     def form(self) -> str:
         """The parameters, without types."""
         return form_of(self.signature)
-
-
-def _literal_values(annotation: str, names: Mapping[str, object]) -> tuple[object, ...]:
-    """The values of a `Literal`, from its annotation or its name in the module of a rule.
-
-    >>> _literal_values("Literal['a', 'b']", {}), _literal_values("str", {})
-    (('a', 'b'), ())
-    """
-    if annotation.startswith("Literal["):
-        return cast("tuple[object, ...]", ast.literal_eval(f"({annotation[8:-1]},)"))
-    kind = names.get(annotation)
-    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def resolve_in(value: object, output: JudgedOutput, kind: str) -> object:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from regauge.errors import UsageError
@@ -79,6 +80,12 @@ def detected_language(language: str, *, field: str | None = None) -> Check:
     >>> print(detected_language("en").check_text("The disk is full."))
     pass: most likely 'en'
     """
+    from langdetect.detector_factory import PROFILES_DIRECTORY  # type: ignore[import-untyped]
+
+    codes = sorted(path.name for path in Path(PROFILES_DIRECTORY).iterdir())
+    if language not in codes:
+        problem = f"{language!r} cannot be detected; there are {', '.join(codes)}"
+        raise UsageError(f"detected_language: {problem}")
 
     def check(text: str) -> Verdict:
         chances = language_chances(text)
@@ -220,7 +227,7 @@ def has_title(*, field: str | None = None) -> Check:
 
 
 @rule(about="format")
-def response_count(n: int = 2, *, separator: str = "******", field: str | None = None) -> Check:
+def response_count(n: Place = 2, *, separator: str = "******", field: str | None = None) -> Check:
     """The output has `n` different responses, separated by a marker.
 
     Args:

@@ -32,7 +32,6 @@ from regauge.prompts import (
     lint_prompts,
     lint_warnings,
     load_prompt,
-    prompt_at,
     prompt_files,
     prompt_name,
 )
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project
-    from regauge.prompts import Prompt
-    from regauge.runner import EvalSession
+    from regauge.runner import Eval, EvalSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +89,7 @@ def lint_project(project: Project, *, base: str, environ: Mapping[str, str]) -> 
     ]
     reported_errors = [project.shorten(str(diagnostic)) for diagnostic in errors]
     errors += evals.diagnostics
-    acknowledged_errors, acknowledged_warnings = _acknowledged(evals, base)
+    acknowledged_errors, acknowledged_warnings = _acknowledged(project, evals, base)
     errors += acknowledged_errors
     if evals.error is not None:
         unreported = unreported_error(evals.error, reported_errors, project)
@@ -152,7 +150,7 @@ class _LintedEvals:
         datasets: The golden files that the evals loaded without an error.
         targets: The names of their targets.
         prompts: The names of their prompts and targets.
-        case_ids: Their prompts, each with the ids of its cases.
+        suites: The suites of each prompt or target with a changelog, by name.
         error: The reason why the evals could not be collected.
     """
 
@@ -160,9 +158,7 @@ class _LintedEvals:
     datasets: set[Path] = field(default_factory=set["Path"])
     targets: set[str] = field(default_factory=set[str])
     prompts: set[str] = field(default_factory=set[str])
-    case_ids: dict[Path, tuple[Prompt, set[str]]] = field(
-        default_factory=dict["Path", "tuple[Prompt, set[str]]"]
-    )
+    suites: dict[str, list[Eval]] = field(default_factory=dict["str", "list[Eval]"])
     error: RegaugeError | None = None
 
 
@@ -181,9 +177,8 @@ def _lint_evals(project: Project, evals_path: Path) -> _LintedEvals:
         targets = (case.suite.target for case in evals.plan.cases)
         linted.targets.update(target.name for target in targets if target is not None)
         for suite in {id(case.suite): case.suite for case in evals.plan.cases}.values():
-            if suite.target is None and suite.prompt.changelog:
-                _, ids = linted.case_ids.setdefault(suite.prompt.path, (suite.prompt, set()))
-                ids.update(case.id for case in suite.dataset)
+            if suite.prompt.changelog:
+                linted.suites.setdefault(suite.prompt.name, []).append(suite)
         linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
         linted.diagnostics.extend(recording_errors(evals))
         if project.settings.refine.goals:
@@ -220,27 +215,28 @@ def _lint_datasets(project: Project, evals: _LintedEvals) -> list[Diagnostic]:
     return find_errors(load, [path for path in paths if path not in evals.datasets])
 
 
-def _acknowledged(evals: _LintedEvals, base: str) -> tuple[list[Diagnostic], list[Diagnostic]]:
+def _acknowledged(
+    project: Project, evals: _LintedEvals, base: str
+) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Errors of the cases that changelogs accept or remove since the base, as of a gate.
 
     An entry of the present version that the base has, too, is a warning.
     """
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
-    for prompt, ids in evals.case_ids.values():
+    for suites in evals.suites.values():
+        prompt = suites[0].prompt
         if not any(entry.accepted or entry.removed for entry in prompt.changelog):
             continue
         # Loads most of the gate, which other prompts do not need.
-        from regauge.gate import find_accepted
+        from regauge.gate import entry_errors, find_accepted, find_base
 
-        before = prompt
-        with suppress(RegaugeError):  # without git, or not in the base
-            before = prompt_at(prompt.path, base)
+        new_errors: Sequence[Diagnostic] = ()
+        with suppress(RegaugeError):  # without git
+            new_errors = entry_errors(suites, find_base(project, base))
+        ids = {case.id for suite in suites for case in suite.dataset}
         removed_ids = {case.case for entry in prompt.changelog for case in entry.removed}
-        new_errors, all_errors = (
-            find_accepted(prompt, other, cases=ids, removed_cases=removed_ids - ids).errors
-            for other in (before, None)
-        )
+        all_errors = find_accepted(prompt, None, cases=ids, removed_cases=removed_ids - ids).errors
         latest_lines = {
             case.line
             for entry in prompt.changelog

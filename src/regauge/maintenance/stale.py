@@ -28,6 +28,7 @@ class StaleFile:
         stale: The number of unused lines.
         missing: Whether lines are missing that an eval uses.
         judges: The judges of unused judgements.
+        new_name: The prompt that uses the recordings, if the prompt was renamed; else empty.
     """
 
     file: RecordingsFile | MeasurementsFile
@@ -36,6 +37,7 @@ class StaleFile:
     stale: int
     missing: bool
     judges: Iterable[str | None] = ()
+    new_name: str = ""
 
     @property
     def diagnostic(self) -> Diagnostic:
@@ -47,6 +49,10 @@ class StaleFile:
         fix, path = "regauge record --prune", self.file.path
         if self.missing:
             fix = f"regauge record {shlex.quote(path.stem)}, then {fix}"
+        if self.new_name:
+            new_path = path.with_name(f"{self.new_name}{path.suffix}")
+            reason = f"belong to the prompt {self.new_name!r}"
+            fix = f"git mv {shlex.quote(str(path))} {shlex.quote(str(new_path))}"
         message = f"{self.stale} of {len(self.file)} {self.noun}s {reason}"
         return Diagnostic(path=path, message=message, fix=fix)
 
@@ -111,11 +117,30 @@ def _stale_answers(evals: EvalSession, prompt: str) -> StaleFile:
     used_keys = needed_keys(file, cases)
     missing = any(PlannedTrial(case, 0).key not in used_keys for case in cases)
     stale = len(file) - len(used_keys)
-    return StaleFile(file=file, noun="recording", used_keys=used_keys, stale=stale, missing=missing)
+    return StaleFile(
+        file=file,
+        noun="recording",
+        used_keys=used_keys,
+        stale=stale,
+        missing=missing,
+        new_name="" if cases else _new_name(evals, prompt),
+    )
+
+
+def _new_name(evals: EvalSession, prompt: str) -> str:
+    """The prompt without recordings that uses those of a prompt that is gone; empty for none."""
+    file = evals.completions.file(prompt)
+    for name in sorted({case.suite.prompt.name for case in evals.plan.cases}):
+        is_recorded = len(evals.completions.file(name)) > 0
+        if not is_recorded and needed_keys(file, _cases_of_prompt(evals, name)):
+            return name
+    return ""
 
 
 def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
-    usage = evals.recordings_used_by_judges(prompt, _cases_of_prompt(evals, prompt))
+    cases = _cases_of_prompt(evals, prompt)
+    usage = evals.recordings_used_by_judges(prompt, cases)
+    new_name = "" if cases else _new_name(evals, prompt)
     calls = evals.completions.file(judges_file(prompt))
     unused = calls.find_unused(usage.calls)
     missing = len(usage.calls) > len(calls) - len(unused)
@@ -126,6 +151,7 @@ def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
         stale=len(unused),
         missing=missing,
         judges=[call.judge for call in unused],
+        new_name=new_name,
     )
     measured = evals.measurements.file(prompt)
     if len(measured):
@@ -137,4 +163,5 @@ def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
             stale=len(lines),
             missing=missing,
             judges=[line.judge for line in lines],
+            new_name=new_name,
         )

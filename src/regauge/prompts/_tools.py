@@ -114,7 +114,10 @@ def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | Non
     unknown = next((key for key in value if key not in _TOOL_KEYS), None)
     name = value.get("name")
     if unknown is not None:
-        fix = did_you_mean(unknown, _TOOL_KEYS) or f"known keys: {', '.join(_TOOL_KEYS)}"
+        # Schemas of Anthropic and of MCP.
+        is_schema = unknown in {"input_schema", "inputSchema"}
+        similar = "parameters" if is_schema else unknown
+        fix = did_you_mean(similar, _TOOL_KEYS) or f"known keys: {', '.join(_TOOL_KEYS)}"
         reader.add_error(node, f"a tool has no key {unknown!r}", fix)
     elif not isinstance(name, str) or not _NAME.fullmatch(name):
         problem = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"

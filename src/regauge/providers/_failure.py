@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import ProviderError
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _RETRY_AFTER_MAX_S: Final = 3600.0
 _EXCERPT: Final = 300
 _TRANSIENT: Final = {408: "timeout", 409: "server", 425: "server", 429: "rate-limit"}
-_PERMANENT: Final = {401: "authentication", 402: "quota", 403: "permission", 404: "not-found"}
+_PERMANENT: Final = {401: "authentication", 403: "permission", 404: "not-found"}
 _NOT_IMPLEMENTED: Final = 501
 _BAD_REQUEST: Final = 400
 _PROXY_AUTHENTICATION: Final = 407
@@ -187,7 +188,8 @@ def refusal_error(
     quota_words = {_TOO_MANY: _QUOTA, _BAD_REQUEST: _NO_CREDIT}.get(status)
     exhausted = quota_words is not None and quota_words.search(error.message)
     # Gemini has the same message for limits per minute, and adds when to retry.
-    if _QUOTA.search(error.code) or (exhausted and not _RETRY.search(body)):
+    is_unpaid = status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.search(error.code)
+    if is_unpaid or (exhausted and not _RETRY.search(body)):
         fix = f"the account has no quota left: add credit, or use {_other_model(request)}"
         return AttemptError(message, fix=fix, kind="quota", status=status, transient=False)
     if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):

@@ -271,7 +271,15 @@ class Completion:
 
 
 def limit_reached(completion: Completion, parameters: Mapping[str, JSON]) -> str:
-    """The limit of the request at which the text is cut off; empty if it is not."""
+    """The limit of the request at which the text is cut off; empty if it is not.
+
+    Providers report a stop text like a natural end. A text counts as cut off there if it is empty
+    or has an open bracket.
+    """
+    stop, text = parameters.get("stop"), (completion.text or "").strip()
+    if stop and completion.finish_reason == "stop" and not completion.tool_calls:
+        is_open = any(text.count(left) > text.count(right) for left, right in ("{}", "[]"))
+        return f"stop {stop}" if is_open or not text else ""
     if completion.finish_reason != "length":
         return ""
     limit = parameters.get("max_tokens")

@@ -359,6 +359,7 @@ def result_of(
                     attempt.result not in {"screened-out", "guarded"}
                     for attempt in state.memory.lessons(mode.key)
                 ),
+                limit=_limit_of(mode, state),
             )
             for mode in _remaining(state, has_revision=has_revision, has_found=bool(failures))
         ],
@@ -411,6 +412,13 @@ def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[Edi
 def _count_edits(mode: FailureMode, attempts: Iterable[Attempt]) -> int:
     """The number of edits tried for a failure mode."""
     return sum(t.failure_mode == mode.key and t.result != "guarded" for t in attempts)
+
+
+def _limit_of(mode: FailureMode, state: LoopState) -> str:
+    """The limit at which failed outputs of the base are cut off; empty without one."""
+    base, tally = state.config.base.digest, state.tally
+    failures = (o for case in mode.failing for o in tally.failures(base, case, mode.check))
+    return next((outcome.limit for outcome in failures if outcome.limit), "")
 
 
 def _remaining(state: LoopState, *, has_revision: bool, has_found: bool) -> list[FailureMode]:

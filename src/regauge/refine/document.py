@@ -58,10 +58,12 @@ class OpenFailure(FailingCheck):
     Attributes:
         edit_count: Edits tried for it.
         has_progress: Whether any of them did better in its first trials.
+        limit: The limit at which failed outputs of the base are cut off; empty without one.
     """
 
     edit_count: int
     has_progress: bool
+    limit: str = ""
 
 
 class FlakyCheck(FailingCheck):

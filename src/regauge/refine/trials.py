@@ -96,7 +96,7 @@ def outcome_of(prompt: Prompt, text: str, case: str, number: int, trial: Trial) 
         trial=number,
         output=completion.text or "",
         is_cut_off=completion.is_cut_off,
-        limit=limit_reached(completion, prompt.parameters) if completion.is_cut_off else "",
+        limit=limit_reached(completion, prompt.parameters),
         checks=tuple(
             CheckOutcome(
                 check=verdict.judge,

@@ -302,7 +302,7 @@ def _needed_lines(
 
 
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
-    """Lines on the judges' model calls, repeated trials, advisory judges and wrong labels."""
+    """Lines on cut-off outputs, the judges' calls, repeated trials, advisory judges and labels."""
     names = suite_names(suites)
 
     def name_of(suite: SuiteSummary) -> str:
@@ -312,6 +312,10 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
 
     lines: list[StyledLine] = []
     for suite in suites:
+        if suite.cut_off:
+            outputs = plural(suite.cut_off, "passed output")
+            text = f"cut off: {outputs} of {name_of(suite)}; raise maxTokens"
+            lines.append(StyledLine(text))
         if suite.judge_calls:
             live = f", {suite.judge_live} live" if suite.judge_live else ""
             retried = f", {suite.judge_retries} retries" if suite.judge_retries else ""
@@ -509,9 +513,10 @@ def suite_cells(suite: SuiteSummary) -> dict[str, str]:
         "version": suite.version or "-",
         "model": f"{suite.model} (simulated)" if suite.simulated else suite.model,
         "cases": str(suite.cases),
-        "passed": str(suite.passed),
-        "failed": str(suite.failed),
-        "tracked": str(suite.tracked_failed),
+        # The trials of a gate decide together, not case by case.
+        "passed": "-" if suite.side else str(suite.passed),
+        "failed": "-" if suite.side else str(suite.failed),
+        "tracked": "-" if suite.side else str(suite.tracked_failed),
         NOT_BLOCKING: str(suite.not_blocking),
         "unmeasured": str(suite.unmeasured),
         **dict(zip(COMPARED, comparison_cells, strict=True)),

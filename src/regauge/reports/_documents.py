@@ -528,6 +528,7 @@ class SuiteSummary(_Document):
         replays: Completions from recordings or the local store.
         live: Completions of this run's calls.
         retries: Attempts beyond the first.
+        cut_off: Passed trials whose output ends at its token limit.
         cost_usd: Of all completions, replayed ones at the recorded cost; null without a price.
         spent_usd: Of this run's calls.
         latency_p50_s: Median latency of the calls, in seconds.
@@ -562,6 +563,7 @@ class SuiteSummary(_Document):
     replays: int
     live: int
     retries: int
+    cut_off: int = 0
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
@@ -741,6 +743,11 @@ class RunRecord(_Document):
     failed_tests: dict[str, str] = {}
     shard: ShardPart | None = None
     merged: MergedShards | None = None
+
+    @property
+    def awaits_decision(self) -> bool:
+        """Return whether these are trials of a gate that has not decided, as in a shard."""
+        return self.decision is None and any(suite.side for suite in self.suites)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

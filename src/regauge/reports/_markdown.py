@@ -185,6 +185,8 @@ def _headline(record: RunRecord) -> str:
         return f"interrupted after {count}{apart}"
     if failed or unmeasured:
         return f"{failed} of {count} failed, {unmeasured} unmeasured{apart}"
+    if record.awaits_decision:
+        return f"trials of a gate, no decision yet{apart}"
     if not_blocking:
         return f"{count}, {not_blocking} failed without blocking{apart}"
     return f"{count}, none failed{apart}"

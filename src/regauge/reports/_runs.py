@@ -105,11 +105,18 @@ def read_rows(run: Path) -> Iterator[dict[str, Any]]:
     """The rows of one run, in the shape of `TrialRow`.
 
     Raises:
-        InvalidFileError: A line does not parse, or is no row.
+        InvalidFileError: A line does not parse, or is no row, or rows are missing.
     """
     path = run / "trials.jsonl"
+    number = 0
     for number, line in row_lines(path, parts=_parts(run)):
         yield parse_row(path, number, line)[0].model_dump()
+    # A killed run has no record.
+    is_recorded = os.path.lexists(run / "run.json")
+    trials = sum(suite.trials for suite in read_record(run).suites) if is_recorded else 0
+    if number < trials:
+        fix = "copy its directory again, or repeat the run"
+        raise InvalidFileError.at_place(path, f"it has {number} of {trials} trials", fix)
 
 
 def _parts(run: Path) -> int:

@@ -302,6 +302,7 @@ class _SuiteCount:
                 count.add(check, node=row["node"])
         usage = self.usage
         usage.counts["trials"] += 1
+        usage.counts["cut_off"] += row["outcome"] == "passed" and row["finish_reason"] == "length"
         usage.counts["input_tokens"] += row["input_tokens"]
         usage.counts["output_tokens"] += row["output_tokens"]
         source = row["source"]
@@ -408,6 +409,7 @@ class _SuiteCount:
             replays=usage.counts["replayed"],
             live=usage.counts["live"],
             retries=usage.counts["retries"],
+            cut_off=usage.counts["cut_off"],
             input_tokens=usage.counts["input_tokens"],
             output_tokens=usage.counts["output_tokens"],
             cost_usd=cost_usd,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +52,8 @@ class Providers:
     Args:
         project: The project that declares the endpoints.
         environ: The environment with the API keys.
-        concurrency: Requests in flight per provider, for all processes of the run.
+        concurrency: Requests in flight per provider, for all processes of the run; each process has
+            at least one.
         workers: The number of processes that share the run.
         cluster: The cluster whose workers call models; None for calls from this process.
     """
@@ -73,7 +73,7 @@ class Providers:
         self._settings = project.settings
         self._environ = environ
         self._concurrency: int | Literal["auto"] = (
-            concurrency if concurrency == "auto" else math.ceil(concurrency / workers)
+            concurrency if concurrency == "auto" else max(1, concurrency // workers)
         )
         # Each connection needs a file descriptor.
         connections_max = _connections_max()

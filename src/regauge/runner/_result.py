@@ -215,8 +215,8 @@ def describe_failure(result: EvalResult, *, node: str) -> str:
         text = shown_output(completion.text, completion.refusal, messages) or ""
         shorten = _shorten_middle if messages else _shorten
         lines.extend(f"    {line}" for line in shorten(text).splitlines() or ["(empty)"])
-        if completion.finish_reason not in {"stop", "unknown"}:
-            limit = limit_reached(completion, result.prompt.parameters)
+        limit = limit_reached(completion, result.prompt.parameters)
+        if limit or completion.finish_reason not in {"stop", "unknown"}:
             cut = f", cut off at {limit}" if limit else ""
             lines.append(f"  finish reason: {completion.finish_reason}{cut}")
     lines.append(f"  again: pytest {shlex.quote(node)}")

@@ -22,7 +22,7 @@ _MIRROR = {
 
 
 def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]:
-    failed = [{"judge": "agrees", "outcome": "fail", "reason": "no"}]
+    failed = [{"judge": "agrees", "judge_digest": "j", "outcome": "fail", "reason": "no"}]
     given: dict[str, Any] = {
         "prompt": "triage",
         "dataset": "triage",
@@ -31,6 +31,8 @@ def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "model": "local:clerk",
         "node": f"evals/test_triage.py::test_triage[{case}]",
         "case": case,
+        "case_digest": "c",
+        "case_outcome": outcome,
         "trial": trial,
         "request_digest": "r",
         "outcome": outcome,
@@ -190,9 +192,21 @@ def test_a_refusal_is_an_answer_and_judges_that_only_inform_fail_nothing():
     assert change.after is not None
     assert (change.change, change.after.output, same) == ("output", "No.", 0)
     verdicts = [
-        {"judge": "tone", "outcome": "fail", "reason": "rude", "blocking": False},
-        {"judge": "facts", "outcome": "pass", "reason": "ok"},
-        {"judge": "words", "outcome": "fail", "reason": "long", "blocking": True},
+        {
+            "judge_digest": "j",
+            "judge": "tone",
+            "outcome": "fail",
+            "reason": "rude",
+            "blocking": False,
+        },
+        {"judge_digest": "j", "judge": "facts", "outcome": "pass", "reason": "ok"},
+        {
+            "judge_digest": "j",
+            "judge": "words",
+            "outcome": "fail",
+            "reason": "long",
+            "blocking": True,
+        },
     ]
     (suite,) = compare_rows([_row("a", "passed")], [_row("a", "failed", verdicts=verdicts)])
     assert suite.changes[0].after is not None

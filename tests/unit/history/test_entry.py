@@ -26,6 +26,7 @@ def _row(case: int, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
         "outcome": outcome,
         "verdicts": [],
         "cause": None,
+        "finish_reason": None if outcome == "unmeasured" else "stop",
         "source": None if outcome == "unmeasured" else "live",
         "input_tokens": 0,
         "output_tokens": 0,

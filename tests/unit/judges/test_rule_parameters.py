@@ -75,7 +75,7 @@ def test_a_file_without_an_assertion_is_refused(
     ("rule", "value", "said"),
     [
         (judges.contains_any(judges.expected("v")), ["full"], "pass"),
-        (judges.contains_any(judges.expected("v")), ["full", 3], "a text to look for cannot be 3"),
+        (judges.contains_any(judges.expected("v")), ["full", 3], "texts is a text, not 3"),
         (judges.max_words(judges.expected("v")), 4, "pass"),
         (judges.max_words(judges.expected("v")), 3, "fail"),
         (judges.max_words(judges.expected("v")), "3", "a whole number from 0 up, not '3'"),
@@ -97,6 +97,14 @@ def test_parameters_of_a_case_follow_the_rules_of_parameters(
     with pytest.raises(JudgeError, match=r"^expected of case 'disk-full': ") as caught:
         rule.examine(output)
     assert said in str(caught.value)
+
+
+def test_a_parameter_of_a_case_without_expected_names_the_case():
+    output = JudgedOutput.from_completion(completion("Full."), replace(CASE, expected=None))
+    with pytest.raises(JudgeError, match=r"max_words: case 'disk-full' has no expected \("):
+        judges.max_words(judges.expected()).examine(output)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"expected\(5\): a path is a text"):
+        judges.expected(5)  # type: ignore[arg-type]
 
 
 VALUE = judges.expected("v")

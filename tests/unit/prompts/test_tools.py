@@ -91,6 +91,13 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
             f"tools: [{{nam: x}}]\n{MESSAGES}",
             "a tool has no key 'nam'\n  fix: did you mean 'name'?",
         ),
+        *(
+            (
+                f"tools: [{{name: x, {key}: {{type: object}}}}]\n{MESSAGES}",
+                f"a tool has no key '{key}'\n  fix: did you mean 'parameters'?",
+            )
+            for key in ("input_schema", "inputSchema")
+        ),
         (f"tools: [{{description: x}}]\n{MESSAGES}", "a tool has no `name`"),
         (f"tools: [{{name: a b}}]\n{MESSAGES}", "'a b' cannot name a tool"),
         (f"tools: [{{name: a}}, {{name: a}}]\n{MESSAGES}", "tools declares 'a' twice"),

@@ -152,6 +152,7 @@ def test_a_lasting_fault_is_asked_once(kit, status, kind):
     error = error_of(talk)
     assert (error.kind, error.status, error.attempts) == (kind, status, 1)
     assert "because" in str(error)
+    assert "\n  fix: " in str(error)
     assert len(talk.endpoint.bodies) == 1
 
 

@@ -169,7 +169,7 @@ def find_statements(prose: str, spec: RubricSpec) -> list[Statement]:
         words = prose.strip()
         return [_statement(prose, start, start + len(words), value=words, weight="plain")]
     statements = [
-        _weigh(prose, match, match["value"])
+        _weigh(prose, match, _value_on_scale(match))
         for pattern in (_WORDS.grade, _WORDS.final_grade)
         for match in _matches(pattern, prose)
     ]
@@ -184,6 +184,12 @@ def find_statements(prose: str, spec: RubricSpec) -> list[Statement]:
             _weigh(prose, match, match["value"]) for match in _matches(_WORDS.bare_grade, prose)
         ]
     return _strongest(strongest)
+
+
+def _value_on_scale(match: re.Match[str]) -> str:
+    """The value of a grade, with the end of the scale that `Score (1-5): 4` states."""
+    value, high = match["value"], match.groupdict().get("high")
+    return f"{value}/{high}" if high and value.isdecimal() else value
 
 
 def statements_of_labels(

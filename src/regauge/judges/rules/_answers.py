@@ -307,6 +307,8 @@ def answer_is(
     """
     if not after.strip():
         raise UsageError("answer_is: the marker cannot be empty")
+    if to == []:
+        raise UsageError("answer_is: name at least one right answer")
 
     def check(output: JudgedOutput) -> Verdict:
         expected = output.resolve(to, judge="answer_is")
@@ -441,7 +443,7 @@ def choice_is(
     >>> print(choice_is("B").check_text("C) Rome"))
     fail: chooses 'C', not 'B'
     """
-    if not options or not all(options):
+    if not options or not all(options) or len({*map(str.casefold, options)}) < len(options):
         raise UsageError(f"choice_is: name the options as a list of texts, not {options!r}")
     reader = _Options(options)
     if not isinstance(to, Expected):

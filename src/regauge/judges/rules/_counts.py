@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
 
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
-from regauge.judges._rule_factory import rule, split_sections
+from regauge.judges._rule_factory import Whole, rule, split_sections
 from regauge.judges._types import Verdict, abstained, failed, passed, quote
 from regauge.judges._words import count_sentences, count_words
 from regauge.judges.rules._text import compiled_pattern, occurrences, within_time
@@ -206,7 +206,7 @@ def word_count(
 
 
 @rule(version=2, about="format")
-def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
+def max_words(n: Whole, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The output has at most `n` words.
 
     Abstains if words of a script without spaces (Chinese, Japanese, Thai) cannot be counted; limit
@@ -229,7 +229,7 @@ def max_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
 
 
 @rule(version=2, about="format")
-def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
+def min_words(n: Whole, *, by: WordUnit = "spaces", field: str | None = None) -> Check:
     """The output has at least `n` words.
 
     Abstains as `max_words` does.
@@ -251,7 +251,7 @@ def min_words(n: int, *, by: WordUnit = "spaces", field: str | None = None) -> C
 
 
 @rule(about="format")
-def max_chars(n: int, *, field: str | None = None) -> Check:
+def max_chars(n: Whole, *, field: str | None = None) -> Check:
     """The output has at most `n` characters (Unicode code points in NFC).
 
     Args:
@@ -269,7 +269,7 @@ def max_chars(n: int, *, field: str | None = None) -> Check:
 
 
 @rule(about="format")
-def min_chars(n: int, *, field: str | None = None) -> Check:
+def min_chars(n: Whole, *, field: str | None = None) -> Check:
     """The output has at least `n` characters (Unicode code points in NFC).
 
     Args:

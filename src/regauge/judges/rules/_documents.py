@@ -17,7 +17,7 @@ from xml.parsers import expat
 from regauge.errors import UsageError
 from regauge.judges._output import MissingValue, parse_integer, parse_path, value_at
 from regauge.judges._rule import Check, Rule, listing, on_output, on_text
-from regauge.judges._rule_factory import Place, rule
+from regauge.judges._rule_factory import Name, Names, Place, Whole, rule
 from regauge.judges._types import (
     Verdict,
     abstained,
@@ -344,7 +344,7 @@ def _plain(title: str) -> str:
 
 @rule(version=2, about="format")
 def has_sections(
-    *titles: str,
+    *titles: Name,
     level: int | None = None,
     ordered: bool = False,
     filled: bool = True,
@@ -535,7 +535,7 @@ def _container(document: object) -> str:
 def yaml_parses(
     *,
     kind: Literal["object", "array", "any"] = "object",
-    keys: Sequence[str] = (),
+    keys: Names = (),
     field: str | None = None,
 ) -> Check:
     r"""The whole output is YAML 1.2, of one or several documents.
@@ -585,7 +585,7 @@ def csv_parses(
     *,
     columns: Sequence[str] = (),
     delimiter: str = ",",
-    min_rows: int = 1,
+    min_rows: Whole = 1,
     field: str | None = None,
 ) -> Check:
     r"""The whole output is CSV with a header and rows of the same width.
@@ -637,7 +637,7 @@ def csv_parses(
 
 
 @rule(about="format")
-def python_parses(*, functions: Sequence[str] = (), field: str | None = None) -> Check:
+def python_parses(*, functions: Names = (), field: str | None = None) -> Check:
     r"""The whole output is Python that parses, by the grammar of the running Python.
 
     Args:
@@ -710,7 +710,7 @@ def _xml(text: str) -> set[str] | str:
 
 
 @rule(about="format")
-def xml_parses(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
+def xml_parses(*, elements: Names = (), field: str | None = None) -> Check:
     """The whole output is one well-formed XML document.
 
     Documents that define entities (an internal DTD) are refused.
@@ -773,7 +773,7 @@ def _elements(text: str) -> Iterator[tuple[int, int]]:
 
 
 @rule(about="format")
-def contains_xml(*, elements: Sequence[str] = (), field: str | None = None) -> Check:
+def contains_xml(*, elements: Names = (), field: str | None = None) -> Check:
     """The output contains a well-formed XML element.
 
     Args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import Names, rule
 from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.judges.rules._documents import yaml_documents
 from regauge.lexicon import Lexicon
@@ -61,7 +61,7 @@ def _is_no_quote(token: Any) -> bool:
 
 
 @rule(version=3, about="format", required_module="hcl2")
-def terraform_parses(*, blocks: Sequence[str] = (), field: str | None = None) -> Check:
+def terraform_parses(*, blocks: Names = (), field: str | None = None) -> Check:
     r"""The whole output is Terraform (HCL2) with at least one block, by python-hcl2.
 
     Args:
@@ -237,7 +237,7 @@ def _manifest_errors(
 @rule(version=4, about="format")
 def kubernetes_manifests(
     *,
-    kinds: Sequence[str] = (),
+    kinds: Names = (),
     limits: bool = True,
     pinned: bool = True,
     unprivileged: bool = True,
@@ -362,8 +362,8 @@ def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one p
 def sql_parses(
     *,
     dialect: str = "",
-    statements: Sequence[str] = (),
-    tables: Sequence[str] | None = None,
+    statements: Names = (),
+    tables: Names | None = None,
     field: str | None = None,
 ) -> Check:
     """The whole output is SQL that parses, by sqlglot; tables and columns are not looked up.

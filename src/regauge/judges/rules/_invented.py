@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from regauge.judges._rule import Check, on_output
-from regauge.judges._rule_factory import rule
+from regauge.judges._rule_factory import Name, Names, rule
 from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.judges.rules._numbers import MONEY_SCALES, exponent_of, scale_of, spell_number
 from regauge.lexicon import Lexicon
@@ -111,7 +111,7 @@ def _canonical(number: str) -> str:
 
 @rule(version=5, about="correctness")
 def no_new_numbers(
-    *inputs: str, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
+    *inputs: Name, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
 ) -> Check:
     """Every number in the output is also in the inputs of the case.
 
@@ -238,7 +238,7 @@ def times_in(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 @rule(version=4, about="correctness")
-def no_new_times(*inputs: str, field: str | None = None) -> Check:
+def no_new_times(*inputs: Name, field: str | None = None) -> Check:
     """Every date and time of day in the output is also in the inputs of the case.
 
     `3 May 2024`, `3.5.2024` and `2024-05-03` are the same; so are `2:05 pm`, `14.05 Uhr` and
@@ -287,7 +287,7 @@ def names_in(text: str) -> Iterator[str]:
 
 
 @rule(about="correctness")
-def no_new_names(*inputs: str, allow: Sequence[str] = (), field: str | None = None) -> Check:
+def no_new_names(*inputs: Name, allow: Names = (), field: str | None = None) -> Check:
     """Every name in the output is also in the inputs of the case.
 
     Names are words with a capital inside a sentence, in CamelCase, or with digits, dots or

@@ -30,7 +30,7 @@ from regauge.judges._output import (
     value_at,
 )
 from regauge.judges._rule import Check, Rule, on_output, on_text
-from regauge.judges._rule_factory import Amount, Share, resolve_in, rule
+from regauge.judges._rule_factory import Amount, Name, Share, resolve_in, rule
 from regauge.judges._types import (
     Verdict,
     abstained,
@@ -215,7 +215,7 @@ def contains_json(
 
 
 @rule(about="format")
-def has_keys(*paths: str, field: str | None = None) -> Check:
+def has_keys(*paths: Name, field: str | None = None) -> Check:
     """The output is JSON with these fields, whatever their values.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._output import JsonProblem, parse_json
-from regauge.judges._rule_factory import Amount, Place, Share, rule
+from regauge.judges._rule_factory import Amount, Name, Place, Share, Whole, rule
 from regauge.judges._types import (
     Verdict,
     abstained,
@@ -244,7 +244,7 @@ def tool_call_count(**limits: Unpack[CountLimits]) -> Check:
 
 
 @rule(about="format")
-def never_calls(*names: str) -> Check:
+def never_calls(*names: Name) -> Check:
     """The model called none of these tools.
 
     Args:
@@ -275,7 +275,7 @@ def never_calls(*names: str) -> Check:
 
 
 @rule(version=2, opposite="use `never_calls` for tools that must not be called", about="format")
-def tools_called(*names: str, at_least: Share = 1.0) -> Check:
+def tools_called(*names: Name, at_least: Share = 1.0) -> Check:
     """The model called these tools and no others, in any order and number.
 
     The score is F1 of the names. To forbid tools, use `never_calls`; this rule has no negation.
@@ -324,6 +324,9 @@ def tool_calls_match(tools: Sequence[Mapping[str, JSON]]) -> Check:
     >>> tool_calls_match([weather]).name
     'tool_calls_match([{…}])'
     """
+    if not tools:
+        fix = "for a completion without calls, use tool_call_count(exactly=0)"
+        raise UsageError("tool_calls_match: name at least one tool", fix=fix)
     validators: dict[str, Any] = {}
     for tool in tools:
         function = tool.get("function", tool)
@@ -440,11 +443,11 @@ def _evidence(calls: Sequence[ToolCall]) -> JSON:
 
 @rule(about="format")
 def calls(
-    name: str,
+    name: Name,
     args: Mapping[str, JSON] | None = None,
     *,
-    at_least: int = 1,
-    at_most: int | None = None,
+    at_least: Whole = 1,
+    at_most: Whole | None = None,
     exact: bool = False,
 ) -> Check:
     """The model called a tool, with these arguments.

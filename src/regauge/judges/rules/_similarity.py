@@ -192,8 +192,9 @@ def overlap(
         score: Called with the output and the references; None if the output is too long.
         field: The judged field; None for the whole output.
     """
-    if not isinstance(reference, (str, Expected)) and not reference:
-        raise UsageError(f"{kind}: name at least one reference")
+    is_list = isinstance(reference, Sequence)  # a text, too
+    if not isinstance(reference, Expected) and not (is_list and reference and all(reference)):
+        raise UsageError(f"{kind}: name at least one reference, and no empty one")
 
     def check(output: JudgedOutput) -> Verdict:
         references = _references(output, reference, kind)

@@ -102,7 +102,7 @@ def after_baseline(state: LoopState) -> LoopState:
         state = state.note("feedback", state.config.feedback)
     limits = Counter(o.limit for case in train for o in state.tally.outcomes(base.digest, case))
     cut_off = [
-        f"{count} of {limits.total()} outputs are cut off at {limit}: raise it"
+        f"{count} of {limits.total()} outputs are cut off at {limit}: change it"
         for limit, count in limits.items()
         if limit
     ]

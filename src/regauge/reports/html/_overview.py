@@ -489,6 +489,8 @@ def _headline(record: RunRecord) -> tuple[str, str]:
     if not cases:
         return "Nothing was measured", "warn"
     text = f"{failed} of {cases} {noun} failed" if failed else f"{cases} {noun}, none failed"
+    if record.awaits_decision:
+        text = "Trials of a gate, no decision yet"
     if unmeasured:
         text += f", {unmeasured} unmeasured"
     if tracked:
@@ -498,5 +500,5 @@ def _headline(record: RunRecord) -> tuple[str, str]:
     text += failed_tests_text(record.failed_tests)
     if record.status == "interrupted":
         text = f"Interrupted: {text}"
-    weak = unmeasured or record.status == "interrupted"
+    weak = unmeasured or record.status == "interrupted" or record.awaits_decision
     return text, "bad" if failed or record.failed_tests else "warn" if weak else "good"

@@ -203,7 +203,7 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     trials count, which are comparable with those of other runs.
     """
     counts: dict[str, tuple[int, int]] = {}
-    if record.decision is None:
+    if record.decision is None and not record.awaits_decision:
         first = {prompt: models[0] for prompt, models in models_of(record).items()}
         for suite in record.suites:
             if first.get(suite.prompt, suite.model) != suite.model:
