@@ -172,7 +172,7 @@ DRAFT = Draft(
     inputs={"text": "a\nlong " * 40, "n": [1]}, expected={"a": 1}, like="one", proposer="rules"
 )
 SUGGESTIONS = (
-    GuardSuggestion(row=ROW, status="none", reason="no case fails without it", calls=2),
+    GuardSuggestion(row=ROW, status="none", reason="no case fails without it", output="half \ud800", calls=2),
     GuardSuggestion(row=ROW, status="undecided", reason="the budget was reached", calls=1),
     GuardSuggestion(
         row=ROW, status="offered", draft=DRAFT, judges=("tone", "max_words"), case={"id": "new"}, calls=10
