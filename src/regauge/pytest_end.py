@@ -98,7 +98,7 @@ class PytestEnd:
     _trouble: list[str] = field(default_factory=list[str], init=False)
     _unmeasured: list[str] = field(default_factory=list[str], init=False)
     _nothing_judged: bool = field(default=False, init=False)
-    _interrupted: bool = field(default=False, init=False)
+    _interrupted: bool = field(init=False)
     _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:

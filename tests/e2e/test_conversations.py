@@ -582,9 +582,13 @@ def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(shop: EvalProje
         assert "other inputs or expectations" in alone.stdout
         _edited(shop, path, new, old)
 
-    # Next to a change of the prompt, each could make broken cases pass.
+    # Next to a change of the prompt, each could make broken cases pass. A new user is no change.
     for path, old, new, _ in SURROUNDINGS:
         _edited(shop, path, old, new)
+    shop.write("prompts/guest.prompt.yml", PERSONA)
+    lines = (shop.root / "fixtures/golden/shop.jsonl").read_text("utf-8")
+    line = {**cases[-1], "id": "new", "persona": "guest"}
+    shop.write("fixtures/golden/shop.jsonl", f"{lines.rstrip()}\n{json.dumps(line)}\n")
     _edited(shop, "prompts/shop.prompt.yml", "the shop.", "the shop. Be kind.")
     assert shop.command("bump", "shop", "minor").returncode == 0
     refused = shop.command("gate", "main")
@@ -595,6 +599,7 @@ def test_a_user_or_tool_that_the_change_edits_is_part_of_the_bar(shop: EvalProje
     for *_, said in SURROUNDINGS:
         assert said in refused.stdout
         assert said in accepted.stdout
+    assert "the persona guest" not in refused.stdout
 
 
 def test_recorded_conversations_of_a_real_agent_are_gated(tmp_path: Path):

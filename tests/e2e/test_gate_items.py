@@ -165,6 +165,12 @@ def test_lint_names_accepted_cases_that_no_dataset_has(gated: EvalProject):
     # The base no longer shows which cases there were.
     assert all(f"warning: {problem}" in gated.command("lint").stdout for problem in problems[:2])
     assert f"error: {problems[0]}" in gated.command("lint", "--base", "main").stdout
+    # Entries of an earlier version are history.
+    path.write_text(path.read_text("utf-8").replace("role: user", "role: developer"), "utf-8")
+    assert gated.command("bump", "triage", "minor", "-m", "Again").returncode == 0
+    linted = gated.command("lint")
+    assert linted.returncode == 0
+    assert "names 'disk" not in linted.stdout
 
 
 def test_an_accepted_gate_names_passed_outputs_that_are_cut_off(gated: EvalProject):

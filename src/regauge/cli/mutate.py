@@ -54,7 +54,7 @@ from regauge.reports import estimated_cost
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
 from regauge.scaffold import append_case, redact_case
-from regauge.wording import cut, plural
+from regauge.wording import cut, encodable, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -349,7 +349,7 @@ def _show(
             text = mutation_markdown(report)
         write_and_report(text, output)
     if options.as_json:
-        click.echo(document)
+        click.echo(encodable(document))
     elif output != STDOUT:
         echo_lines(mutation_lines(report, subject.prompt))
 
@@ -385,7 +385,7 @@ def _show_suggestions(
     if options.output is not None:
         write_output(f"{text}\n", options.output)
     if options.as_json:
-        click.echo(text)
+        click.echo(encodable(text))
     elif options.output != STDOUT:
         for suggestion in suggestions:
             _print_suggestion(suggestion)

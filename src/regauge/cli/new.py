@@ -358,11 +358,12 @@ def _from_spans(
         "masked": candidates.masked,
     }
     if as_json:
-        click.echo(json.dumps({**summary, "cases": list(candidates.documents)}, ensure_ascii=False))
+        document = {**summary, "cases": list(candidates.documents)}
+        click.echo(encodable(json.dumps(document, ensure_ascii=False)))
         return
     if dry_run:
         for document in candidates.documents:
-            click.echo(json.dumps(document, ensure_ascii=False))
+            click.echo(encodable(json.dumps(document, ensure_ascii=False)))
     verb = "would add" if dry_run else "added"
     echo(f"{verb} {plural(added_count, 'candidate')} to {short_path(path)}", style="green")
     echo(

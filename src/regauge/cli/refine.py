@@ -49,7 +49,7 @@ from regauge.refine.runs import (
 )
 from regauge.refine.subject import goals_for, prompt_of_target
 from regauge.reports import money
-from regauge.wording import did_you_mean
+from regauge.wording import did_you_mean, encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -241,7 +241,7 @@ def finish_run(
     finally:
         if as_json:
             document = {**result.model_dump(mode="json"), "done": done}
-            click.echo(json.dumps(document, ensure_ascii=False, indent=1))
+            click.echo(encodable(json.dumps(document, ensure_ascii=False, indent=1)))
     _leave(result)
 
 

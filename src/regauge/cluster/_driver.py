@@ -284,7 +284,6 @@ class Cluster:
         while not self._workers:
             self._update(await self._client.nthreads())
             await asyncio.sleep(0 if self._workers else _POLL_S)
-        self._resize()
         self._watching = True
         self._begin(self._watch())
 

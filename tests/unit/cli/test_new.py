@@ -228,3 +228,21 @@ def test_a_trial_without_an_output_has_no_expected_value():
     case = GoldenCase(id="a", inputs={}, expected=None, split="train")
     with pytest.raises(UsageError, match="case 'a' has no output in that run"):
         _expected_value({"output": None}, case)
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--json"]])
+def test_half_a_surrogate_pair_in_a_span_is_escaped(root: Path, options: list[str]):
+    """A model may write one, and standard output cannot hold it."""
+    (root / "prompts/kind.prompt.yml").write_text(
+        "name: kind\nversion: 1.0.0\nmessages:\n  - {role: user, content: 'Sort: {{text}}'}\n"
+    )
+    span = {
+        "attributes": {
+            "gen_ai.input.messages": [{"role": "user", "content": "Sort: half \ud800"}],
+            "gen_ai.output.messages": [{"role": "assistant", "content": "other"}],
+        }
+    }
+    (root / "spans.json").write_text(json.dumps(span))
+    run = CliRunner().invoke(group, ["new", "case", "kind", "--from-spans", "spans.json", *options])
+    assert (run.exit_code, run.exception) == (0, None)
+    assert "half \\ud800" in run.stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from regauge.cli import group
 from regauge.cli._options import OutputFile
-from regauge.cli.mutate import _print_suggestion, _row
+from regauge.cli.mutate import _print_suggestion, _row, _show_suggestions
 from regauge.cli.record import _resume_hint
 from regauge.cli.refine import RUN, resume_hint
 from regauge.cli.sim import parse_faults, parse_rate
@@ -165,6 +166,90 @@ def test_checks_for_an_existing_case_are_to_be_added_by_hand(capsys: pytest.Capt
     assert (row["case"], row["passed"], row["mutant_failed"]) == (None, 5, 5)
     assert _row(GuardSuggestion(row=ROW, status="none"))["added_checks"] is None
     assert json.dumps(row)
+
+
+DRAFT = Draft(
+    inputs={"text": "a\nlong " * 40, "n": [1]}, expected={"a": 1}, like="one", proposer="rules"
+)
+SUGGESTIONS = (
+    GuardSuggestion(row=ROW, status="none", reason="no case fails without it", output="half \ud800", calls=2),
+    GuardSuggestion(row=ROW, status="undecided", reason="the budget was reached", calls=1),
+    GuardSuggestion(
+        row=ROW, status="offered", draft=DRAFT, judges=("tone", "max_words"), case={"id": "new"}, calls=10
+    ),
+    GuardSuggestion(
+        row=ROW,
+        status="offered",
+        draft=replace(DRAFT, expected=None, checks=({"max_words": 3},)),
+        case={"id": "newer"},
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("count", "printed", "total"),
+    [
+        (0, [], "nothing to suggest: no instruction survived or had no effect"),
+        (
+            1,
+            ["line 3  survived  Be brief.", "  none: no case fails without it"],
+            "0 of 1 instruction without a guard got a case; 1 without one, 0 undecided; 2 trials",
+        ),
+        (
+            4,
+            [
+                "line 3  survived  Be brief.",
+                "  none: no case fails without it",
+                "line 3  survived  Be brief.",
+                "  undecided: the budget was reached",
+                "line 3  survived  Be brief.",
+                "  case new (rules, like one)",
+                f"    text: {'a long ' * 34}a ...",
+                "    n: [1]",
+                '    expected: {"a": 1}',
+                "  passes 5 of 5 trials; without the text, fails 5 of 5 on tone, max_words",
+                "line 3  survived  Be brief.",
+                "  case newer (rules, like one)",
+                f"    text: {'a long ' * 34}a ...",
+                "    n: [1]",
+                '    checks: [{"max_words": 3}]',
+                "  passes 5 of 5 trials; without the text, fails 5 of 5",
+            ],
+            "2 of 4 instructions without a guard got a case; 1 without one, 1 undecided; 13 trials",
+        ),
+    ],
+)
+def test_suggestions_are_printed_written_or_both(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    count: int,
+    printed: list[str],
+    total: str,
+):
+    def shown(*, as_json: bool, output: str | None) -> str:
+        options: Any = SimpleNamespace(as_json=as_json, output=output)
+        _show_suggestions(SUGGESTIONS[:count], subject, options)
+        return capsys.readouterr().out
+
+    subject: Any = SimpleNamespace(
+        prompt=SimpleNamespace(name="triage", digest="d"), model="sim:clerk-1"
+    )
+    file = tmp_path / "mutants.json"
+    assert shown(as_json=False, output=None).splitlines() == [*printed, total]
+    assert shown(as_json=False, output=str(file)).splitlines() == [*printed, total]
+    document = json.loads(file.read_text("utf-8"))
+    assert json.loads(shown(as_json=False, output="-")) == document
+    assert json.loads(shown(as_json=True, output=None)) == document
+    rows = document.pop("suggestions")
+    assert [row["status"] for row in rows] == [one.status for one in SUGGESTIONS[:count]]
+    assert document == {
+        "schema_version": 1,
+        "prompt": "triage",
+        "digest": "d",
+        "model": "sim:clerk-1",
+        "simulated": True,
+        "calls": sum(row["calls"] for row in rows),
+    }
 
 
 @pytest.mark.parametrize("value", ["-", "run.html", "sub/run.html", "{root}/run.html"])

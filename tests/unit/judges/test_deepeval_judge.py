@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from regauge.errors import BudgetError, JudgeError, UsageError
 from regauge.judges import Measurement, MemoisedJudge, UnboundJudge, deepeval
 from regauge.judges._deepeval import _judge
-from regauge.providers import TokenLogprob
+from regauge.providers import TokenLogprob, ToolCall
 from tests.unit.judges.deepeval_responses import (
     Calls,
     bound,
@@ -333,6 +333,40 @@ def test_a_metric_that_calls_no_model_requires_none(declared, answer, outcome):
     assert verdict.outcome == outcome, verdict
     assert not calls.asked
     assert bound(declared).models == ()
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments", "score"),
+    [
+        ([], '{"at": 1}', 1.0),
+        (["input_parameters"], '{"at": 1}', 1.0),
+        ([], '{"at": 2}', 1.0),
+        (["input_parameters"], '{"at": 2}', 0.0),
+        (["input_parameters"], "{}", 0.0),
+    ],
+)
+def test_arguments_of_tools_count_where_the_metric_is_to_compare_them(
+    params: list[str], arguments: str, score: float
+):
+    declared = deepeval(
+        "ToolCorrectness", fields={"expected_tools": "inputs.tools"}, evaluation_params=params
+    )
+    tools = [{"name": "search", "input_parameters": {"at": 1}}]
+    call = ToolCall(id="1", name="search", arguments=arguments)
+    verdict = asyncio.run(
+        bound(declared, model=None).judge_with(
+            completion("a", tool_calls=(call,)), case("a", tools=tools), Calls()
+        )
+    )
+    assert verdict.score == score, verdict
+
+
+def test_a_part_of_tool_calls_that_does_not_exist_is_named():
+    declared = deepeval(
+        "ToolCorrectness", fields={"expected_tools": "inputs.report"}, evaluation_params=["input"]
+    )
+    with pytest.raises(JudgeError, match="'input' is not a valid ToolCallParams"):
+        judge(declared, Calls())
 
 
 def test_a_metric_that_may_call_a_model_requires_one():

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from enum import Enum
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, create_model
 
-from regauge.errors import UsageError
+from regauge.errors import JudgeError, UsageError
 from regauge.judges._deepeval import FIELDS, Fields
 from regauge.judges._deepeval._ask import _fence_value, read_grade, read_response, response_format
 from regauge.judges._deepeval._judge import (
+    SETTINGS,
+    _fix_settings,
     fingerprint,
     installed_version,
     metric_name,
@@ -222,6 +225,52 @@ def test_the_installed_deepeval_is_known_without_it():
     with pytest.raises(UsageError, match="no metric 'BaseMetric'"):
         metric_name("BaseMetric")
     assert ("deepeval" in sys.modules) == before
+
+
+def settings_module() -> Any:
+    """deepeval's module of settings, as far as regauge changes it."""
+    module: Any = ModuleType("settings")
+    module.Settings = type("Settings", (), {"model_fields": dict.fromkeys(SETTINGS)})
+    module.autoload_dotenv = module._merge_legacy_keyfile_into_env = print
+    module._calc_env_fingerprint = module.get_settings = print
+    module._settings_singleton = "read from the environment"
+    return module
+
+
+def test_the_settings_of_deepeval_read_neither_files_nor_the_environment():
+    module = settings_module()
+    _fix_settings(module)
+    assert module.autoload_dotenv() is module._merge_legacy_keyfile_into_env() is None
+    assert module._calc_env_fingerprint() == "regauge"
+    assert module._settings_singleton is None
+    assert module._regauge_settled
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Settings",
+        "autoload_dotenv",
+        "_merge_legacy_keyfile_into_env",
+        "_calc_env_fingerprint",
+        "_settings_singleton",
+        "get_settings",
+        "Settings.model_fields",
+        *SETTINGS,
+    ],
+)
+def test_a_part_of_the_settings_that_moved_is_named(name: str):
+    module = settings_module()
+    if name in SETTINGS:
+        del module.Settings.model_fields[name]
+    elif name == "Settings.model_fields":
+        del module.Settings.model_fields
+    else:
+        delattr(module, name)
+    with pytest.raises(
+        JudgeError, match=rf"has moved or changed '.*\b{name.rsplit('.', maxsplit=1)[-1]}'"
+    ):
+        _fix_settings(module)
 
 
 def test_metrics_of_conversations_tools_and_retrieval_get_them_from_the_completion():

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from regauge.errors import ProviderError
-from regauge.judges._external_calls import build_headers, send
+from regauge.judges._external_calls import OUTPUT_MAX, _ExternalCalls, build_headers, send
+from regauge.prompts import Message
+from regauge.providers import CompletionRequest, Usage
 from regauge.providers._failure import AttemptError
 from tests.served import JsonHandler, Served
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
+
+REQUEST = CompletionRequest(
+    provider="http", model="judge", messages=(Message(role="user", content="x"),), parameters={}
+)
 
 
 def test_headers_have_the_values_of_their_variables():
@@ -151,3 +158,50 @@ def test_a_service_that_is_down_may_come_back():
     ) as caught:
         sent(url)
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
+class _Calls(_ExternalCalls):
+    """The shared part alone."""
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"pass", "pass"),
+        (b" \n pass \n", "pass"),
+        (b"\xef\xbb\xbfpass", "pass"),
+        ("tschüß".encode(), "tschüß"),
+        (b"the key is hunter22", "the key is [removed]"),
+        (b"x" * OUTPUT_MAX, "x" * OUTPUT_MAX),
+    ],
+)
+def test_a_response_is_a_completion_without_secrets(body: bytes, text: str):
+    calls = _Calls(timeout_s=1, check=lambda _: None)
+    completion = calls._completion(REQUEST, body, ["hunter22"], began=time.monotonic() - 7)
+    assert completion.text == text
+    assert 7 <= completion.latency_s < 60
+    assert (completion.model, completion.provider, completion.cost_usd) == ("judge", "http", 0.0)
+    assert (completion.finish_reason, completion.usage) == ("stop", Usage())
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (
+            b"x" * (OUTPUT_MAX + 1),
+            "the response is longer than 1,000,000 bytes\n  fix: respond with",
+        ),
+        (b"\xff", "the response is not UTF-8: "),
+        (b"no verdict in hunter22", "no verdict in '[removed]'"),
+    ],
+)
+def test_a_response_without_a_verdict_is_malformed(body: bytes, problem: str):
+    def check(text: str) -> None:
+        raise ValueError(f"no verdict in {'hunter22'!r} of {text}")
+
+    calls = _Calls(timeout_s=1, check=check)
+    with pytest.raises(ProviderError) as caught:
+        calls._completion(REQUEST, body, ["hunter22"], began=time.monotonic())
+    assert str(caught.value).startswith(problem)
+    assert caught.value.kind == "malformed"
+    assert "hunter22" not in str(caught.value)

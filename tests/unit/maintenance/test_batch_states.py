@@ -13,8 +13,12 @@ from regauge.errors import UsageError
 from regauge.maintenance.batch_files import result_id
 from regauge.maintenance.batches import BatchOptions, ProjectBatches
 from regauge.project import Project
+from regauge.prompts import Message
+from regauge.providers import CompletionRequest
+from regauge.providers.batches import LIMITS, BatchClient
 from regauge.recordings import RecordingKey
 from regauge.runner import EvalSession, RunOptions
+from regauge.runner._plan import CaseRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +60,25 @@ def tidied(directory: Path) -> list[str]:
         batches.tidy()
     session.close()
     return sorted(path.name for path in directory.iterdir() if path.suffix != ".lock")
+
+
+def call_of(model: str, number: int) -> CaseRequest:
+    """A call of a model; the requests of all calls have the same length."""
+    request = CompletionRequest(
+        model=model,
+        provider="local",
+        messages=(Message(role="user", content=f"line {number}"),),
+        parameters={},
+    )
+    return CaseRequest(
+        request=request,
+        key=RecordingKey(request.digest, 0),
+        file="alert",
+        prompt="alert",
+        version="1.0.0",
+        asker_digest="a",
+        case=f"c{number}",
+    )
 
 
 NAMES = [f"20260101T00000{number}Z-abcdef-0" for number in range(4)]
@@ -174,3 +197,51 @@ def test_calls_without_a_completion_are_open_and_named_with_the_next_command(
             "notes": warnings,
         }
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("requests_max", "lines_max", "sizes"),
+    [
+        (4, 99, {"a": [4, 1], "b": [2]}),
+        (5, 99, {"a": [5], "b": [2]}),
+        (99, 2, {"a": [2, 2, 1], "b": [2]}),
+        (99, 4.9, {"a": [4, 1], "b": [2]}),
+        (99, 0.5, {"a": [1] * 5, "b": [1, 1]}),
+        (1, 2, {"a": [1] * 5, "b": [1, 1]}),
+    ],
+)
+def test_a_file_of_requests_is_within_the_limits_of_its_provider(
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requests_max: int,
+    lines_max: float,
+    sizes: dict[str, list[int]],
+):
+    """A size is that of whole lines; each model has files of its own."""
+    calls = [
+        call_of(model, number) for number in range(5) for model in ("ab" if number < 2 else "a")
+    ]
+    (directory.parents[1] / "pyproject.toml").write_text(
+        '[tool.regauge.providers.local]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    session = EvalSession(
+        Project.find(directory.parents[1]), RunOptions(record="missing"), environ={}
+    )
+    client = BatchClient(session.project.settings.providers["local"], name="local", environ={})
+    line = client.line(result_id(calls[0].key), calls[0].request, other_limit=False)
+    monkeypatch.setitem(LIMITS, "openai", (requests_max, int(lines_max * len(line))))
+    batches = ProjectBatches(session, BatchOptions(start=True, upload=False))
+    with batches.open():
+        for call in calls:
+            assert batches.find(call) is None
+            batches.request(call)
+        assert batches.start() == []
+    session.close()
+    written: dict[str, list[int]] = {}
+    for path in sorted(directory.glob("*.json"), key=lambda path: int(path.stem.split("-")[-1])):
+        state = json.loads(path.read_text())
+        lines = path.with_suffix(".jsonl").read_bytes().splitlines(keepends=True)
+        assert state["requests"] == len(lines)
+        assert {len(each) for each in lines} == {len(line)}
+        written.setdefault(state["model"].removeprefix("local:"), []).append(len(lines))
+    assert written == sizes

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from regauge.errors import UsageError
-from regauge.mutate._guards import GuardTrials, TrialClasses, is_reduced, load_base_classes
+from regauge.mutate._guards import (
+    GuardTrials,
+    TrialClasses,
+    is_reduced,
+    load_base_classes,
+    loss_causes,
+)
+from regauge.mutate._report import Guards
 from regauge.project import Project
 from tests.unit.mutate.test_report import report, row
 
@@ -118,3 +125,54 @@ def test_one_deleted_or_edited_case_is_enough_to_reduce_the_suite(
     assert (
         is_reduced(cases({"a": ("1", "required"), "b": ("2", "critical")}), cases(now)) is reduced
     )
+
+
+KEPT = ("1", "required")
+JUDGES = {"tone": "t1", "length": "l1"}
+
+
+@pytest.mark.parametrize(
+    ("killed_by", "cases", "judges", "causes"),
+    [
+        ({}, {"a": KEPT, "b": KEPT}, JUDGES, ()),
+        ({}, {"a": KEPT}, JUDGES, ()),
+        ({}, {}, JUDGES, ("deletes case a", "deletes case b")),
+        ({}, {"b": ("2", "required")}, JUDGES, ("deletes case a", "edits case b")),
+        ({}, {"b": ("1", "tracked")}, JUDGES, ("deletes case a", "sets tier = tracked in case b")),
+        ({}, {"b": ("1", "critical")}, JUDGES, ()),
+        ({}, {"a": KEPT, "b": KEPT}, None, ()),
+        ({}, {}, None, ("deletes case a", "deletes case b")),
+        ({}, {"a": KEPT, "b": KEPT}, {"length": "l1"}, ("removes judge tone",)),
+        ({}, {"a": KEPT, "b": KEPT}, {"tone": "t2"}, ("changes judge tone", "removes judge length")),
+        ({}, {"a": KEPT}, {"tone": "t2", "length": "l1"}, ("deletes case b", "changes judge tone")),
+        ({"cases": ["a"]}, {"a": KEPT}, JUDGES, ()),
+        ({"cases": ["a"]}, {"b": KEPT}, JUDGES, ("deletes case a",)),
+        # The judge that is left may be the one that failed the only case.
+        ({"cases": ["a"]}, {"a": KEPT}, {"tone": "t1"}, ()),
+        ({"cases": ["a"]}, {"a": KEPT}, {}, ("removes judge tone", "removes judge length")),
+        ({"cases": ["a"], "judges": ["tone"]}, {"a": KEPT}, {}, ("removes judge tone",)),
+        ({"cases": ["a"], "judges": ["other"]}, {"a": KEPT}, {"other": "x"}, ()),
+        ({"cases": ["new"]}, {"new": ("9", "required")}, JUDGES, ()),
+        (
+            {"cases": ["a"], "evidence": {"tier": "critical"}},
+            {"a": KEPT},
+            JUDGES,
+            ("sets tier = required in case a",),
+        ),
+        ({"cases": ["a"], "evidence": {"tier": "critical"}}, {"a": ("1", "critical")}, JUDGES, ()),
+    ],
+)  # fmt: skip
+def test_a_killed_mutant_loses_its_guard_with_all_of_its_cases_or_judges(
+    killed_by: dict[str, Any],
+    cases: dict[str, tuple[str, str]],
+    judges: dict[str, str] | None,
+    causes: tuple[str, ...],
+):
+    now: Any = {
+        key: SimpleNamespace(digest=digest, tier=tier) for key, (digest, tier) in cases.items()
+    }
+    guards = Guards(cases={"a": "1", "b": "1"}, judges=JUDGES)
+    killed = row(1, "killed", **{"cases": ["a", "b"], "judges": ["tone", "length"], **killed_by})
+    assert loss_causes(killed, now, judges, guards) == causes
+    assert loss_causes(killed, now, judges, None) == ()
+    assert loss_causes(row(1, "survived", cases=["a"]), now, judges, guards) == ()

@@ -28,7 +28,7 @@ from regauge.mutate import (
 from regauge.prompts import Message, Prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 LINES = ("Guard alpha.", "Guard beta.", "Decorate gamma.", "Ignore delta.", "Harm epsilon.")
 SUBJECTS = ("alpha", "beta", "gamma", "delta", "epsilon")
@@ -94,11 +94,16 @@ class World:
         return found
 
 
-def measured(world: World, cases: Sequence[Case] | None = None, operators: str | None = None):
+def measured(
+    world: World,
+    cases: Sequence[Case] | None = None,
+    operators: str | None = None,
+    first: Mapping[str, Sequence[str]] | None = None,
+):
     base = prompt()
     mutants = mutants_of(base, choose_operators(operators))
     policy = ClassificationPolicy(gate=GatePolicy())
-    return asyncio.run(measure(base, mutants, cases or world.cases(), world, policy))
+    return asyncio.run(measure(base, mutants, cases or world.cases(), world, policy, first=first))
 
 
 def classes(found: MeasuredClasses) -> dict[str, str]:
@@ -146,6 +151,20 @@ def test_cases_that_share_words_come_first_so_that_killed_mutants_are_cheap():
         if one.outcome.kind == "killed"
     ]
     assert max(killed) <= 6
+
+
+def test_cases_that_killed_a_mutant_before_come_first_without_changing_its_class():
+    cases = [replace(case, text="a case") for case in World().cases()]
+    before = measured(World(), cases)
+    killers = {
+        result.mutant.id: result.outcome.cases
+        for result in before.results
+        if result.outcome.kind == "killed"
+    }
+    assert len(killers) == 2
+    again = measured(World(), cases, first=killers)
+    assert classes(again) == classes(before) == EXPECTED
+    assert again.calls < before.calls
 
 
 def test_a_block_without_effect_is_tried_once_for_all_its_instructions():

@@ -108,6 +108,35 @@ def test_numbers_dates_names_and_values_are_recognised_in_other_words(added, say
     assert leaks.describe_leak(added) == says
 
 
+@pytest.mark.parametrize(
+    ("line", "without", "holder", "last_counts"),
+    [
+        (
+            "- Greet Rosalba.",
+            '{"text": "we told them"}',
+            '{"text": "we told Rosalba"}',
+            {4: 1, 10: 2, 40: 4},
+        ),
+        ("- Ask the billing squad.", "{}", '{"at": "billing squad"}', {4: 1, 10: 2, 40: 11}),
+        ("- It took 249 minutes.", "{}", '{"minutes": 249}', {4: 1, 10: 2, 40: 11}),
+        ("- KubeQuota2 is a warning.", "it ends", "it is KubeQuota2", {4: 1, 10: 2, 40: 11}),
+    ],
+)
+def test_a_text_is_of_single_cases_up_to_a_share_of_all(
+    line: str, without: str, holder: str, last_counts: dict[int, int]
+):
+    """A name may be in a tenth of them and any other text in less than 30 %, or in one of a few."""
+    for total, last in last_counts.items():
+        for count in (0, 1, last, last + 1, total):
+            outputs = [holder] * count + [without] * (total - count)
+            cases = [
+                CaseText(id=f"c{n}", texts=("a report",), expected=output)
+                for n, output in enumerate(outputs)
+            ]
+            leak = Leaks(cases, [], GuardPolicy()).describe_leak(line)
+            assert bool(leak) == (0 < count <= last), (total, count, leak)
+
+
 def test_labels_of_the_schema_are_no_secret():
     schema = {"type": "json_schema", "json_schema": {"enum": ["needs a person", "is closed"]}}
     about = SimpleNamespace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, strategies as st
 
+from regauge.evidence import CheckReport
 from regauge.project import Project
 from regauge.reports import RunWriter
 from regauge.reports.html._overview import Overview, cases_by_prompt, overview_of, plot_of
 from regauge.reports.html._source import PassRate, load_source
 from regauge.stats import wilson
+from tests.transcripts import assert_as_written
+from tests.unit.reports.test_decisions import a_case, a_decision, answers, count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +74,48 @@ def test_of_another_run_only_the_cases_of_this_one_are_shown(made: Any, tmp_path
     (case,) = cases_by_prompt(replace(source, against_rows=against))["alert"]
     assert case["id"] == "c0"
     assert sorted(trial["side"] for trial in case["trials"]) == ["base", "candidate"]
+
+
+def test_the_cases_of_a_decision_are_as_it_was_written_down(made: Any, tmp_path: Path):
+    results = [
+        made.result([made.trial(0, "failed")], case=made.case(0), node_id="eval[c0]"),
+        made.result([made.trial(0, "failed")], case=made.case(1, tier="tracked"), node_id="eval[c1]"),
+        made.result([made.trial(0)], case=made.case(2), node_id="eval[c2]"),
+        made.result([made.trial(0, "unmeasured")], case=made.case(3), node_id="eval[c3]"),
+    ]  # fmt: skip
+    source = load_source(write(tmp_path / "run", *results), project=Project(root=tmp_path))
+    check = CheckReport(
+        check="tone",
+        status="broken",
+        before=count(12, 12),
+        today=count(5, 5),
+        candidate=count(0, 6),
+        direction="worse",
+        e_value=90.0,
+        bound=20.0,
+    )
+    decided = (
+        a_case("c0", checks=[check], **answers("yes", "no")),
+        a_case("c1", "flaky", before=count(0, 0), accepted="rare", edit_sensitive=True),
+        a_case("c2", "fixed", failing=answers("yes", "no")["passing"]),
+        a_case("gone", "removed", state="removed", node="eval[gone]"),
+        a_case("of-another-prompt", prompt="other"),
+    )
+    decided = [case.model_copy(update={"prompt": "alert"}) for case in decided[:-1]] + [decided[-1]]
+    rows: list[dict[str, Any]] = []
+    for row in source.rows:
+        shown = [
+            {name: v[name] for name in ("judge", "outcome", "reason")} for v in row["verdicts"]
+        ]
+        advisory = [{**verdict, "outcome": "fail", "blocking": False} for verdict in shown]
+        sides = (("base", shown), ("candidate", shown), ("candidate", advisory))
+        rows += [
+            {**row, "side": side, "verdicts": verdicts, "latency_s": 0.5 + n, "cost_usd": 0.25 * n}
+            for n, (side, verdicts) in enumerate(sides)
+        ]
+    record = source.record.model_copy(update={"decision": a_decision(*decided)})
+    document = cases_by_prompt(replace(source, rows=rows, record=record))
+    assert_as_written(json.dumps(document, indent=1) + "\n", "pages/cases of a decision")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from regauge.project import Project
 from regauge.prompts import ToolCall, parse_prompt
 from regauge.providers import Completion, Usage
 from regauge.runner import EvalSession, PlannedCase, PlannedTrial, RunOptions, SourcedCompletion
+from regauge.runner._answers import Completions
 from regauge.runner._conversation import (
     ConversationError,
     Partners,
@@ -318,6 +319,15 @@ def test_a_conversation_is_replayed_as_far_as_it_is_recorded(root: Path, made: A
     assert (sourced, [request.key for request in calls]) == (None, [requests[0].key])
     stuck = trial_of(root, made, turns=[{"expected": "x"}])
     assert calls_of(stuck, find) == (None, [])
+
+
+def test_a_conversation_that_no_recording_continues_is_not_missing(root: Path, made: Any):
+    completions = Completions(Project(root=root), "none", environ={})
+    stuck = trial_of(root, made, turns=[{"expected": "x"}])
+    unrecorded = trial_of(root, made, turns=[{"user": "Hi"}])
+    present = [completions.has(trial.planned_case, trial.key) for trial in (stuck, unrecorded)]
+    assert present == [True, False]
+    completions.finish(complete=False)
 
 
 @pytest.mark.parametrize(

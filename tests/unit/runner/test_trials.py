@@ -21,7 +21,12 @@ from regauge.runner import (
     golden,
     spec_of,
 )
-from regauge.runner._answers import _EVALS_TRIALS, PURPOSE_TRIALS
+from regauge.runner._answers import (
+    _EVALS_TRIALS,
+    PURPOSE_TRIALS,
+    Completions,
+    IndependentTrials,
+)
 from regauge.runner._plan import CaseRequest
 from regauge.runner._trials import TrialRunner
 from regauge.targets import WorkingFiles, load_target
@@ -89,14 +94,18 @@ def root(tmp_path: Path) -> Path:
 def evaluated(result: Any) -> None: ...
 
 
+def planned_in(session: EvalSession, partner: str = "") -> PlannedCase:
+    spec = spec_of(evaluated)
+    assert spec is not None
+    (suite,) = session.bind(spec, evaluated)
+    return PlannedCase(suite, suite.dataset.cases[0], partner=partner)
+
+
 def made(
     root: Path, numbers: list[int], *, record: Any, partner: str = ""
 ) -> tuple[list[Trial], EvalSession]:
     session = EvalSession(Project(root=root), RunOptions(record=record), environ={})
-    spec = spec_of(evaluated)
-    assert spec is not None
-    (suite,) = session.bind(spec, evaluated)
-    planned = PlannedCase(suite, suite.dataset.cases[0], partner=partner)
+    planned = planned_in(session, partner)
 
     async def make() -> list[Trial]:
         async with session.open_trials() as trials:
@@ -199,10 +208,7 @@ def test_a_stored_completion_is_copied_once_to_another_number(root: Path):
         return CaseRequest.of_trial(PlannedTrial(planned, number)).completion_key
 
     session = EvalSession(Project(root=root), RunOptions(record="missing"), environ={})
-    spec = spec_of(evaluated)
-    assert spec is not None
-    (suite,) = session.bind(spec, evaluated)
-    planned = PlannedCase(suite, suite.dataset.cases[0])
+    planned = planned_in(session)
     completions = session.completions
     assert completions.copy(key(1000), key(2000)) is None
 
@@ -229,10 +235,8 @@ def test_trials_of_a_recorded_target_are_those_of_its_file_for_each_purpose(root
     settings = RecordedTarget(path="outputs/app.jsonl")
     target = load_target("app", settings, root=root, files=WorkingFiles(root))
     session = EvalSession(Project(root=root), RunOptions(record="none"), environ={})
-    spec = spec_of(evaluated)
-    assert spec is not None
-    (suite,) = session.bind(spec, evaluated)
-    planned = PlannedCase(replace(suite, target=target), suite.dataset.cases[0])
+    planned = planned_in(session)
+    planned = replace(planned, suite=replace(planned.suite, target=target))
 
     def text(trial: int) -> str | None:
         completion = session.completions._output(planned, trial)
@@ -242,3 +246,53 @@ def test_trials_of_a_recorded_target_are_those_of_its_file_for_each_purpose(root
     assert [text(n) for n in (0, 1, 2, purpose, purpose + 1)] == ["0", "1", None, "0", "1"]
     assert [text(n) for n in (_EVALS_TRIALS, purpose - 1)] == [None, None]
     session.close()
+
+
+INDEPENDENT = IndependentTrials(first=1000, unpublished=range(0), store="gate.sqlite3")
+
+
+@pytest.mark.parametrize(
+    ("mode", "independent", "kept", "sources"),
+    [
+        ("none", None, {"recordings", "store"}, ["recording", "recording"]),
+        ("none", None, {"store"}, ["store", "store"]),
+        ("none", None, {"recordings"}, ["recording", "recording"]),
+        ("none", None, set[str](), [None, None]),
+        ("missing", None, {"recordings"}, ["recording", "recording"]),
+        ("missing", None, {"store"}, ["store", "store"]),
+        ("none", INDEPENDENT, {"recordings", "store"}, ["recording", "recording"]),
+        ("missing", INDEPENDENT, {"recordings", "store"}, ["recording", None]),
+        ("missing", INDEPENDENT, {"store"}, ["store", None]),
+        ("all", None, {"recordings", "store"}, [None, None]),
+    ],
+)
+def test_a_trial_is_present_where_a_run_of_that_mode_reads_its_completion(
+    root: Path, mode: Any, independent: Any, kept: set[str], sources: list[str | None]
+):
+    _, session = made(root, [0, 1000], record="missing")
+    session.finish(complete=True)
+    planned = planned_in(session)
+    planned.plan()
+    (recordings,) = (root / "fixtures").rglob("*recordings*/*.jsonl")
+    for name, path in {"recordings": recordings, "store": root / ".regauge/store.sqlite3"}.items():
+        if name not in kept:
+            path.unlink()
+    completions = Completions(Project(root=root), mode, environ={}, independent=independent)
+    trials = [PlannedTrial(planned, number) for number in (0, 1000)]
+    read = [completions.find_trial(trial) for trial in trials]
+    assert [sourced and sourced.source for sourced in read] == sources
+    present = [completions.has(trial.planned_case, trial.key) for trial in trials]
+    assert present == [source is not None for source in sources]
+    completions.finish(complete=False, publish=False)
+
+
+@pytest.mark.parametrize(("mode", "left"), [("none", "store"), ("missing", None), ("all", None)])
+def test_a_run_that_may_call_forgets_a_completion_of_its_store(root: Path, mode: Any, left: Any):
+    _, session = made(root, [0], record="missing")
+    session.close()
+    planned = planned_in(session)
+    planned.plan()
+    call = CaseRequest.of_trial(PlannedTrial(planned, 0))
+    Completions(Project(root=root), mode, environ={}).forget(call)
+    sourced = Completions(Project(root=root), "none", environ={}).find_call(call)
+    assert (sourced and sourced.source) == left

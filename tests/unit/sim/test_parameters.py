@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from regauge.sim._answer import BadParameterError, read_parameters
+from regauge.errors import ProviderError
+from regauge.prompts import Attachment, Message
+from regauge.providers import CompletionRequest
+from regauge.sim._answer import BadParameterError, SimulatedProvider, read_parameters
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,46 @@ def test_a_request_without_parameters_has_the_defaults_of_a_provider():
     assert sampling.tokens_max is None
     both = read_parameters({"max_tokens": 5, "max_completion_tokens": 3})
     assert both.tokens_max == 3
+
+
+IMAGE = Attachment(kind="image", path="shots/a.png", sha256="a" * 64)
+UNREAD = "has an attachment, which the simulated model does not read\n  fix: use a model that does"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "status"),
+    [
+        (
+            {"model": "clerk-9"},
+            "there is no simulated model 'clerk-9'\n  fix: write sim:clerk-1",
+            404,
+        ),
+        (
+            {"model": "clerk-9", "origin": "prompts/a.prompt.yml"},
+            "there is no simulated model 'clerk-9' (prompts/a.prompt.yml)\n",
+            404,
+        ),
+        ({"attachments": (IMAGE,)}, f"the prompt {UNREAD}", None),
+        (
+            {"attachments": (IMAGE,), "origin": "prompts/a.prompt.yml"},
+            f"prompts/a.prompt.yml {UNREAD}",
+            None,
+        ),
+        (
+            {"parameters": {"n": 0}},
+            "the simulated model does not take the parameters: Invalid 'n': 0 is outside",
+            400,
+        ),
+    ],
+)
+def test_a_request_that_the_model_cannot_take_is_refused_with_its_place(
+    changes: dict[str, Any], message: str, status: int | None
+):
+    fields: dict[str, Any] = {"provider": "sim", "model": "clerk-1", "parameters": {}, **changes}
+    attachments = fields.pop("attachments", ())
+    messages = (Message(role="user", content="What is it? a.png", attachments=attachments),)
+    request = CompletionRequest(messages=messages, **fields)
+    with pytest.raises(ProviderError) as caught:
+        asyncio.run(SimulatedProvider().complete(request))
+    assert str(caught.value).startswith(message)
+    assert (caught.value.kind, caught.value.status) == ("bad-request", status)

@@ -30,6 +30,7 @@ from deepeval.test_case import (
     MultiTurnParams,
     SingleTurnParams,
     ToolCall,
+    ToolCallParams,
     Turn,
 )
 
@@ -436,7 +437,9 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
 
 
 def _params_of(kind: Any) -> Any:
-    """The enum of the fields that a kind of metric reads."""
+    """The enum of the fields that a kind of metric reads, or of the parts of tool calls."""
+    if kind.__name__ == "ToolCorrectnessMetric":
+        return ToolCallParams
     return MultiTurnParams if issubclass(kind, BaseConversationalMetric) else SingleTurnParams
 
 
@@ -448,7 +451,7 @@ def _params(kind: Any, names: Sequence[Any]) -> list[Any]:
 def _option(kind: type, name: str, value: Any) -> Any:
     """An option of a metric, converted from plain JSON if necessary."""
     match name:
-        case "evaluation_params" if kind.__name__ != "ToolCorrectnessMetric":
+        case "evaluation_params":
             return _params(kind, value)
         case "rubric" if value:
             parts = cast("list[dict[str, Any] | Rubric]", value)

@@ -341,8 +341,6 @@ def host_name(host: str) -> str:
             return socket.inet_ntoa(socket.inet_aton(host))
         except OSError:
             return host
-    if host.isascii():
-        return host
     try:
         return host.encode("idna").decode("ascii").rstrip(".")
     except UnicodeError:

@@ -161,6 +161,13 @@ def states(base: SuiteBase) -> dict[str, str]:
     return {case.case: case.state for case in base.cases}
 
 
+def names_on_base(base: SuiteBase, suite: Eval) -> tuple[str, str, str]:
+    """The names of a prompt, of its eval and of its dataset on the base."""
+    commit = base.base_commit
+    prompt = commit.prompt_name(suite.prompt)
+    return prompt, commit.eval_name(suite), commit.dataset_name(suite.dataset, prompt=prompt)
+
+
 def test_a_branch_that_changed_nothing_has_nothing_to_draw(repo: Repo):
     repo.write("README.md", "words\n")
     repo.commit()
@@ -273,6 +280,8 @@ def test_a_prompt_that_is_new_on_the_branch_has_no_base(repo: Repo):
     repo.golden([{"id": "ann", "inputs": {"who": "Ann"}}], "bye")
     repo.release("bye")
     base = repo.base(suite=repo.suite("bye"))
+    assert names_on_base(base, repo.suite("bye")) == ("bye", "bye", "bye")
+    assert names_on_base(base, repo.suite()) == ("greet", "greet", "greet")
     assert base.base is None
     assert states(base) == {"ann": "new"}
     assert base.notes == ("bye is new: main has no version of it to compare with",)
@@ -286,6 +295,7 @@ def test_a_prompt_file_that_was_renamed_keeps_its_base_and_its_history(repo: Rep
     repo.write("prompts/hello.prompt.yml", text.replace("Greet {{", "Kindly greet {{"))
     repo.commit()
     base = repo.base(suite=repo.suite("hello"))
+    assert names_on_base(base, repo.suite("hello")) == ("greet", "greet", "greet")
     assert states(base) == {"ann": "changed", "bob": "changed"}
     assert base.notes[0] == "hello was called greet in main"
     assert base.base_commit.deleted_prompts() == ()
@@ -296,7 +306,9 @@ def test_a_rename_that_git_was_not_told_of_is_found_by_the_title(repo: Repo):
     (repo.root / "fixtures/golden/greet.jsonl").rename(repo.root / "fixtures/golden/hello.jsonl")
     text = (repo.root / "prompts/hello.prompt.yml").read_text()
     repo.write("prompts/hello.prompt.yml", text.replace("Greet {{", "Say hello to {{"))
-    assert states(repo.base(suite=repo.suite("hello"))) == {"ann": "changed", "bob": "changed"}
+    base = repo.base(suite=repo.suite("hello"))
+    assert names_on_base(base, repo.suite("hello")) == ("greet", "greet", "greet")
+    assert states(base) == {"ann": "changed", "bob": "changed"}
     assert find_base(repo.project, "main").deleted_prompts() == ()
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from regauge.refine.loop._state import Spending, TrialResults
 from regauge.refine.problem import problem_of
-from tests.unit.refine.proposers.problems import CASES, told
+from tests.unit.refine.proposers.problems import CASES, prompt, told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from regauge.refine.loop._state import TrialPlan
 
 NAMES = tuple(f"case-{number}" for number in range(20))
 
@@ -43,3 +51,32 @@ def test_only_cases_of_the_search_are_shown() -> None:
     problem = problem_of(state, CASES)
     assert sorted(problem.cases) == ["one", "three"]
     assert problem_of(state, {"one": CASES["one"]}).cases == ("one",)
+
+
+def test_a_search_draws_trials_of_a_text_that_nothing_else_has_drawn() -> None:
+    plans: list[TrialPlan] = []
+
+    async def run_trials(asked: Sequence[TrialPlan]) -> TrialResults:
+        plans.extend(asked)
+        return TrialResults(outcomes=(), spending=Spending())
+
+    config, state, _ = told("Rate alerts.")
+    state = replace(state, config=replace(config, first_trial=7))
+    problem = problem_of(state, CASES, run_trials=run_trials)
+    assert problem.run_trials is not None
+    other = prompt("Rate all alerts.")
+    for text, cases in (
+        (problem.text, ["one", "two"]),
+        (other, ["one"]),
+        (problem.text, ["two", "two", "three"]),
+        (other, ["one"]),
+    ):
+        asyncio.run(problem.run_trials(text, cases))  # type: ignore[arg-type]
+    assert [[*plan.trials] for plan in plans] == [
+        [("one", 507), ("two", 507)],
+        [("one", 507)],
+        [("two", 508), ("two", 509), ("three", 507)],
+        [("one", 508)],
+    ]
+    assert [plan.text for plan in plans] == [problem.text, other, problem.text, other]
+    assert problem_of(state, CASES).run_trials is None

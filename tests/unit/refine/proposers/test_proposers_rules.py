@@ -157,6 +157,22 @@ def test_the_same_sentence_with_another_value_is_corrected_in_place(said, advice
 
 
 @pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("Give all times in CET.", "Give all times in UTC. Be brief."),
+        ("Give all times in CET.", "Be brief. Give all times in UTC."),
+        ("Give all times in {{zone}}.", "Give all times in UTC."),
+        ("Give all times in UTC.", "Give all times in UTC."),
+        ("Give all times in CET.", "Give your times in UTC, with the zone."),
+    ],
+)
+def test_a_value_is_corrected_where_a_whole_sentence_differs_in_nothing_else(said, advice):
+    checks = {LIMIT.name: replace(LIMIT, advice=advice)}
+    edits = propose_by_rules(prompt(said), mode(), checks)
+    assert "set-value" not in strategies(edits)
+
+
+@pytest.mark.parametrize(
     ("prompt_text", "advice"),
     [
         (
