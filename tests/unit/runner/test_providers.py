@@ -33,7 +33,7 @@ def opened(concurrency: Any, *, workers: int = 1, **more: Any) -> Providers:
 
 @pytest.mark.parametrize(
     ("concurrency", "workers", "width"),
-    [("auto", 1, 64), ("auto", 4, 64), (8, 1, 8), (8, 4, 2), (9, 4, 3), (1, 4, 1), (7, 7, 1)],
+    [("auto", 1, 64), ("auto", 4, 64), (8, 1, 8), (8, 4, 2), (9, 4, 2), (1, 4, 1), (7, 7, 1)],
 )
 def test_the_workers_of_a_run_share_its_concurrency(concurrency: Any, workers: int, width: int):
     assert opened(concurrency, workers=workers).width == width
