@@ -106,7 +106,7 @@ class FilePrompt:
         """
         context = Context(self.suite, self.file)
         place = place_of(self.front, "model", otherwise=self.place)
-        if name and (model := model_id(name, config, context, place)):
+        if model := model_id(name, config, context, place):
             self.document["model"] = model
         elif name:
             self.note("manual", f"the model {name} has no counterpart: set `model`", "model")

@@ -218,3 +218,22 @@ def test_helpers_of_the_user_stay_where_a_repository_names_others():
         ("credential.https://x.helper", ""),
         ("credential.https://x.helper", "store"),
     ]
+
+
+def test_git_reads_the_commits_that_are_there_in_plain_english(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Replacements of commits, translations and colours of a user's settings change nothing."""
+    first = git(repository, "rev-parse", "HEAD").strip()
+    (repository / "prompts/a.yml").write_text("two\n")
+    git(repository, "commit", "-qam", "two")
+    git(repository, "replace", "HEAD", first)
+    git(repository, "config", "color.ui", "always")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("LANGUAGE", "de")
+    monkeypatch.delenv("GIT_NO_REPLACE_OBJECTS", raising=False)
+    assert git_text(repository, "log", "--format=%s") == "two\none"
+    assert git_text(repository, "show", "HEAD:prompts/a.yml") == "two"
+    assert "\x1b" not in git_text(repository, "diff", "HEAD~1")
+    with pytest.raises(GitError, match="unknown revision"):
+        git_text(repository, "log", "nowhere")

@@ -108,3 +108,21 @@ def test_a_project_without_a_judge_model_is_told_to_set_one(
     assert ("set judge_model in [tool.regauge]" in planned.report) is noted
     if settings is None:
         assert 'judge_model = "openai:gpt-5.4-mini"' in str(settings_of(planned))
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "stem"),
+    [
+        ("langsmith", "platforms/langsmith.jsonl", "langsmith"),
+        ("braintrust", "platforms/braintrust.json", "braintrust"),
+        ("inspect", "inspect/samples.csv", "samples"),
+    ],
+)
+def test_names_of_written_files_begin_with_the_name_that_is_set_or_that_of_the_source(
+    tmp_path: Path, form: str, path: str, stem: str
+):
+    source = tmp_path / EVERY_KIND.joinpath(path).name
+    shutil.copy(EVERY_KIND / path, source)
+    importer = load_importer(form)
+    assert importer(source, root=tmp_path).name == stem
+    assert importer(source, root=tmp_path, name="Shop 2").name == "shop-2"

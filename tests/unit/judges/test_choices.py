@@ -50,6 +50,7 @@ def test_the_prompt_is_filled_from_the_row_and_the_answer():
     _, calls = judged("Verdict: damp")
     (request,) = calls.asked
     assert (request.provider, request.model) == ("local", "big")
+    assert request.parameters == {"temperature": 0.0}
     asked = "\n".join(message.content for message in request.messages)
     for text in ("rain", "it is wet", "So much water"):
         assert f"\n{text}\n" in asked, "between tags that nothing inside can close"

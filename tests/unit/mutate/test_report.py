@@ -25,6 +25,7 @@ from regauge.mutate._report import (
     MutantsFile,
     Span,
     SuiteFacts,
+    UnmeasuredMutants,
     judge_digests,
     report_of,
     suite_facts,
@@ -81,6 +82,15 @@ def test_an_undecided_mutant_widens_the_interval_upwards_only():
     undecided = score_of([*known, row(11, "undecided")])
     assert undecided.low == decided.low
     assert undecided.high > decided.high
+
+
+def test_unmeasured_mutants_are_in_the_document_of_a_report_that_has_some():
+    suite = SuiteFacts(cases=3, able=2, tracked=1, failing=0)
+    missing = UnmeasuredMutants(mutants=4, calls=9, cost_usd=None, suite=suite)
+    complete = report(row(1, "killed"))
+    partial = complete.model_copy(update={"missing": missing})
+    assert report_json(partial) == {**report_json(complete), "missing": missing.model_dump()}
+    assert "missing" not in report_json(complete)
 
 
 def test_the_json_has_the_documented_shape():

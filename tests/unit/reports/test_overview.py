@@ -241,6 +241,18 @@ class Measured:
     passed: int = 3
 
 
+def test_suggestions_are_shown_with_the_decisions_of_their_trail(made: Any, tmp_path: Path):
+    overview(made, tmp_path, "passed")
+    file = tmp_path / "run/run.json"
+    shown = {"prompt": "alert", "stop": "no-proposal", "headline": "Nothing helps"}
+    suggestions = [shown, {**shown, "run": "r1"}]
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"suggestions": suggestions}))
+    source = load_source(tmp_path / "run", project=Project(root=tmp_path))
+    assert [revision.suggestion.run for revision in source.revisions] == ["", "r1"]
+    assert [dict(revision.cycles) for revision in source.revisions] == [{}, {}]
+    assert [bool(revision.problem) for revision in source.revisions] == [False, True]
+
+
 def test_the_past_of_a_prompt_is_its_comparable_runs(made: Any, tmp_path: Path):
     overview(made, tmp_path, *["passed"] * 4, "unmeasured")
     project = Project(root=tmp_path)

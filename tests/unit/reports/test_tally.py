@@ -192,6 +192,7 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
         "blocking": True,
         "calls": 3,
         "cost_usd": 0.5,
+        "spent_usd": 0.25,
         "details": {"checks": checks},
     }
     tally = RunTally()
@@ -211,6 +212,7 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
         "not calibrated"
     ] * 2
     assert suite.judge_cost_usd == pytest.approx(1.0)
+    assert suite.judge_spent_usd == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
