@@ -450,11 +450,13 @@ class DeepevalJudge(RunOnlyJudge):
         return 1 if "evaluation_steps" in self.options else 2
 
     def __post_init__(self) -> None:
+        # Version 2 ignored the parameters of this metric.
+        is_newer = self.metric == "ToolCorrectnessMetric" and "evaluation_params" in self.options
         # Computed once, since it includes the sources of a project's metrics.
         digest = digest_of(
             {
                 "kind": "deepeval",
-                "version": _VERSION,
+                "version": _VERSION + is_newer,
                 "metric": fingerprint(self.metric),
                 "options": fingerprint(self.options),
                 "fields": self.fields.to_json(),
