@@ -220,8 +220,13 @@ def test_configurations_of_subdirectories_are_imported(here: Here):
     here.write("promptfooconfig.yaml", config())
     here.write("chat/promptfooconfig.yaml", config())
     here.write("node_modules/pkg/promptfooconfig.yaml", config())
+    here.write("web/promptfooconfig.js", "module.exports = {}")
+    here.write("bad/promptfooconfig.json", "{")
     here.run(".")
-    assert "Source: `chat/promptfooconfig.yaml`, `promptfooconfig.yaml`" in here.read("IMPORT.md")
+    report = here.read("IMPORT.md")
+    assert "Source: `chat/promptfooconfig.yaml`, `promptfooconfig.yaml`" in report
+    assert "`web/promptfooconfig.js`: not imported: its code is not run: node -e" in report
+    assert "`bad/promptfooconfig.json`: not imported: it has no prompts" in report
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
@@ -231,6 +236,7 @@ def test_a_configuration_in_javascript_is_written_as_json_by_the_fix(here: Here)
     subprocess.run(fix, shell=True, cwd=here.root, check=True, timeout=60)
     here.run("web")
     assert "Source: `web/promptfooconfig.json`" in here.read("IMPORT.md")
+    assert "promptfooconfig.js`" not in here.read("IMPORT.md")
 
 
 def test_files_outside_of_the_repository_and_links_are_not_read(here: Here):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
@@ -15,12 +17,12 @@ from regauge.importers.promptfoo._context import Context
 from regauge.strict_json import is_list, is_mapping, mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.importers._description import Imported
 
 _NAMED: Final = re.compile(r"promptfoo.*\.(?:ya?ml|json)\Z|.*promptfoo.*\.ya?ml\Z", re.IGNORECASE)
+_CONFIG: Final = re.compile(r"promptfooconfig.*\.(?:ya?ml|json|[cm]?[jt]s)\Z", re.IGNORECASE)
 _ANY: Final = "prompts|providers|targets|tests|scenarios"
 _BOTH: Final = ("providers|targets", "prompts|tests|scenarios")
 _ALONE: Final = ("prompts|providers|targets",)
@@ -59,6 +61,11 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
         Configuration(_document(config, context), context, suite.place(config), config_name).read()
 
     suite.read(configs, read)
+    for file in _left_out(suite.path, configs):
+        reason = "it has no prompts, providers or tests"
+        if file.suffix in _CODE:
+            reason = f"its code is not run: {_code_fix(Path(os.path.relpath(file)))}"
+        imported.note("manual", suite.place(file), f"not imported: {reason}")
     return suite.finish("see regauge new prompt, and test-an-application", passwords=False)
 
 
@@ -92,19 +99,32 @@ def _find(absolute: Path, path: Path) -> list[Path]:
         return [absolute]
     if configs := _configs(files_below(absolute)):
         return configs
-    code_names = {f"promptfooconfig{suffix}" for suffix in _CODE}
-    code = next((file for file in files_below(absolute) if file.name in code_names), None)
+    left_out = list(_left_out(absolute, ()))
+    code = next((file for file in left_out if file.suffix in _CODE), None)
     if code is not None:
         inner = code.relative_to(absolute)
         raise UsageError(
             f"{path} has {inner}, which is code and is not run", fix=_code_fix(path / inner)
         )
-    empty = next((file for file in files_below(absolute) if _NAMED.fullmatch(file.name)), None)
+    empty = next(iter(left_out), None)
     raise UsageError(
         f"{path} has no configuration of promptfoo"
         + (f": {empty.relative_to(absolute)} has no prompts, providers or tests" if empty else ""),
         fix="name the file: regauge import promptfoo PATH/promptfooconfig.yaml",
     )
+
+
+def _left_out(path: Path, configs: Sequence[Path]) -> Iterator[Path]:
+    """The files of a directory that are named as configurations and cannot be read as one.
+
+    Those next to a configuration of the same name are left out: it was written from them.
+    """
+    names = {config.with_suffix("") for config in configs}
+    for file in files_below(path):
+        if not _CONFIG.fullmatch(file.name) or file.is_symlink() or file.with_suffix("") in names:
+            continue
+        if file.suffix in _CODE or not _readable(file):
+            yield file
 
 
 def _code_fix(path: Path) -> str:
