@@ -90,9 +90,11 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
             suite.read([file], lambda file: data.__setitem__(file, _read_goldens(file, suite)))
     for file, rows in data.items():
         _add(file, rows, tests.judges_of.get(file, tests.judges), suite)
+        if file not in tests.judges_of and tests.judges:
+            text = "no test file names these goldens, so they have the metrics of all: choose"
+            suite.imported.note("manual", suite.place(file), text)
     for file, rows in tests.rows.items():
-        if rows:
-            _add(file, rows, (), suite)
+        _add(file, rows, (), suite)
     if tests.judges and not suite.imported.datasets:
         judges = "".join(f"\n{judge}," for judge in tests.judges)
         drop_texts = ("the data file", "not imported")
@@ -117,19 +119,23 @@ def _is_deepeval(text: str) -> bool:
 
 
 def _add(file: Path, rows: Sequence[Row], judges: Sequence[JSON], suite: ImportedSuite) -> None:
-    """Add rows as a dataset; if all have an `actual_output`, as recorded outputs."""
-    name = suite.stem(file)
-    outputs = [row.inputs.get("actual_output") for row in rows]
-    input_rows = [replace(row, inputs={"input": row.inputs["input"]}) for row in rows]
-    if len(set(map(_name_of, judges))) < len(judges):  # judges of an eval have unique names
-        input_rows, judges = [replace(row, checks=judges) for row in input_rows], ()
-    if rows and None not in outputs:
-        suite.add_outputs(name, input_rows, [[text_of(output)] for output in outputs], judges)
-        return
-    if any(output is not None for output in outputs):
-        text = "`actual_output` of some rows: not imported"
-        suite.imported.note("dropped", suite.place(file), text)
-    suite.add_dataset(name, input_rows, judges)
+    """Add rows: those with an `actual_output` as recorded outputs, the others as a dataset."""
+    has_clash = len(set(map(_name_of, judges))) < len(judges)  # an eval takes unique names
+    of_eval, of_case = ((), judges) if has_clash else (judges, ())
+    output_rows: list[Row] = []
+    input_rows: list[Row] = []
+    outputs: list[list[str]] = []
+    for row in rows:
+        output = row.inputs.get("actual_output")
+        if output is not None:
+            outputs.append([text_of(output)])
+        checks = [*row.checks, *of_case]
+        row_without = replace(row, inputs={"input": row.inputs["input"]}, checks=checks)
+        (input_rows if output is None else output_rows).append(row_without)
+    if output_rows:
+        suite.add_outputs(suite.stem(file), output_rows, outputs, of_eval)
+    if input_rows:
+        suite.add_dataset(suite.stem(file), input_rows, of_eval)
 
 
 def _name_of(judge: JSON) -> str:
