@@ -431,7 +431,7 @@ def test_bot(golden):
 """,
     )
     place.regauge("import", "deepeval", "source")
-    assert "names no model for LLM judges: judge_model applies" in report(place)
+    assert "LLM judges call judge_model of pyproject.toml" in report(place)
     text = (place.root / "evals/test_source.py").read_text(encoding="utf-8")
     for spec in (
         "{'deepeval': {'metric': 'AnswerRelevancy', 'threshold': 0.6, 'include_reason': True}}",
@@ -502,7 +502,7 @@ def test_talk():
         (12, "a conversation: write `turns` or a persona, see test-a-conversation"),
     ):
         assert f"- `source/test_bot.py:{first_line + line}`: {loss}" in report(place)
-    assert "names no model for LLM judges" not in report(place)
+    assert "LLM judges call judge_model" not in report(place)
     assert "2 golden cases" in out
     first, second = cases(place, "test-bot")
     assert first["inputs"] == {"input": "2+2?"}

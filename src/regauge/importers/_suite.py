@@ -236,9 +236,7 @@ class ImportedSuite:
     def need_judge_model(self, place: SourcePlace) -> None:
         """Set a model for LLM judges in the project."""
         model = self.imported.settings.setdefault("judge_model", JUDGE_MODEL)
-        text = (
-            f"the source names no model for LLM judges: judge_model applies, in a new table {model}"
-        )
+        text = f"LLM judges call judge_model of pyproject.toml, {model} if the import writes it"
         self.imported.note("changed", place, text)
 
     def rubric(
