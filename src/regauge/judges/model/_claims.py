@@ -78,7 +78,7 @@ def verified_claims(
     """
     name = "verified_claims"
     check_parameters(name, at_least=at_least, field=field, model=model, declaration=name)
-    if not isinstance(source, str | Expected) or not source:
+    if type(source) not in {str, Expected} or not source:
         raise UsageError(f"{name}: {source!r} names no input", fix=f'write {name}("report")')
     part = f", field={field}" if field else ""
 

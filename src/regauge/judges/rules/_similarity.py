@@ -817,7 +817,7 @@ def means_like(
     if fallback not in (None, *get_args(Fallback)):
         kinds = ", ".join(get_args(Fallback))
         raise UsageError(f"means_like: fallback is one of {kinds}, not {fallback!r}")
-    if not isinstance(to, str | Expected) or not to:
+    if type(to) not in {str, Expected} or not to:
         raise UsageError(f"means_like: to is a text that is not empty, not {to!r}")
     lexical: dict[Fallback, Callable[..., Rule]] = {
         "similarity": similarity,
