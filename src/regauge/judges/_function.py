@@ -273,6 +273,10 @@ def as_judge(
     >>> print(as_judge(calm).check_text("Help!"))
     fail: an exclamation mark
     """
+    if not callable(function):
+        raise UsageError(
+            f"as_judge: {function!r} is no function", fix="write package.module:function"
+        )
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
     by_place, by_name = _map_parameters(function, label)
     source = _source(function)

@@ -128,8 +128,7 @@ def judge_from_spec(spec: JSON) -> Judge | UnboundJudge:
     try:
         return kind(*positional, **keywords)
     except (TypeError, AttributeError) as error:
-        # A rule binds its parameters itself, and relies on the annotated type of each.
-        wrong_type = isinstance(kind, RuleFactory) or isinstance(error, AttributeError)
+        wrong_type = isinstance(error, AttributeError)
         reason = "a parameter is of a type that it does not take" if wrong_type else error
         signature = _signature(kind) or inspect.Signature()
         unknown = next((key for key in keywords if key not in signature.parameters), "")

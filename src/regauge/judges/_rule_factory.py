@@ -319,6 +319,9 @@ class RuleFactory(Generic[P]):
             examine = self._build_check(bound)
         except RecursionError:
             raise UsageError(f"{self.kind}: a parameter is nested too deeply") from None
+        except (TypeError, AttributeError) as error:
+            reason = "a parameter is of a type that it does not take"
+            raise UsageError(f"{self.kind}: {reason}\n  it takes {self.kind}{self.form}") from error
         name = rule_name(self.kind, bound)
         bound.apply_defaults()
         params: dict[str, JSON] = {
@@ -373,9 +376,11 @@ class RuleFactory(Generic[P]):
             several = parameter.kind is parameter.VAR_POSITIONAL
             parts = cast("tuple[object, ...]", value) if several else (value,)
             allowed = self._choices.get(key, ())
-            range_of = RANGES.get(str(parameter.annotation).removesuffix(" | None"))
+            annotation = str(parameter.annotation)
+            range_of = RANGES.get(annotation.removesuffix(" | None"))
             for part in parts:
-                if part is None or isinstance(part, Expected):
+                optional = annotation.endswith(" | None") or not (allowed or range_of)
+                if isinstance(part, Expected) or (part is None and optional):
                     continue
                 if allowed and part not in allowed:
                     allowed_text = ", ".join(map(repr, allowed))

@@ -299,6 +299,14 @@ def test_classes_and_objects_that_cannot_judge_are_refused_too():
         (lambda: deepeval("Faithfulness", threshold="0.5"), "from 0 to 1"),  # type: ignore[arg-type]
         (lambda: deepeval("Faithfulness", async_mode=False), "set by the run"),
         (lambda: deepeval(3), "no metric"),
+        (lambda: deepeval("Faithfulness", claimz=3), "FaithfulnessMetric takes no option 'claimz'"),
+        (lambda: deepeval("Faithfulness", include_reasons=True), "did you mean 'include_reason'"),
+        (lambda: deepeval("GEval", name="G", criteria=" "), "criteria is empty"),
+        (lambda: deepeval("GEval", name="G", evaluation_steps=[]), "evaluation_steps is empty"),
+        (lambda: deepeval("GEval", name="G", evaluation_params=["nope"]), "has no 'nope'"),
+        (lambda: deepeval("GEval", name="G", evaluation_params=["inputs"]), "mean 'input'"),
+        (lambda: deepeval("ConversationalGEval", evaluation_params=["input"]), "has no 'input'"),
+        (lambda: deepeval("ToolCorrectness", evaluation_params=["input"]), "has no 'input'"),
         (lambda: bound(deepeval("GEval", name="G"), model=None), "no judge model is set"),
     ],
 )
@@ -307,9 +315,12 @@ def test_what_makes_no_sense_is_said_before_a_run(make, why):
         make()
 
 
-def test_an_option_the_metric_does_not_know_is_said_by_name():
-    with pytest.raises(JudgeError, match=r"FaithfulnessMetric cannot be made.*claimz"):
-        judge(deepeval("Faithfulness", fields=SOURCE, claimz=3), Calls())
+def test_an_option_that_a_metric_of_a_project_does_not_know_is_said_by_name():
+    _judge.load()
+    from tests.unit.judges.deepeval_own import Words
+
+    with pytest.raises(JudgeError, match=r"Words cannot be made.*claimz"):
+        judge(deepeval(Words, claimz=3), Calls())
 
 
 class Severity(BaseModel):
@@ -359,14 +370,6 @@ def test_arguments_of_tools_count_where_the_metric_is_to_compare_them(
         )
     )
     assert verdict.score == score, verdict
-
-
-def test_a_part_of_tool_calls_that_does_not_exist_is_named():
-    declared = deepeval(
-        "ToolCorrectness", fields={"expected_tools": "inputs.report"}, evaluation_params=["input"]
-    )
-    with pytest.raises(JudgeError, match="'input' is not a valid ToolCallParams"):
-        judge(declared, Calls())
 
 
 def test_a_metric_that_may_call_a_model_requires_one():

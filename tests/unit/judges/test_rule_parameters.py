@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
+import math
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +16,8 @@ from regauge import judges
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import Check, on_text, passed, promptfoo_python, rule
 from regauge.judges._output import JudgedOutput
+from regauge.judges._registry import _builtin_rules, judge_kinds
+from regauge.judges._rule_factory import RuleFactory
 from tests.unit.judges.samples import CASE, completion
 
 
@@ -141,3 +148,37 @@ def test_a_list_of_the_case_is_no_entry_of_a_list():
     case = replace(CASE, expected={"v": ["full"]})
     with pytest.raises(JudgeError, match="options is a list of texts, not "):
         judges.one_of(["half", VALUE]).check(completion("full"), case)
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, math.nan, 10**400, "", "nope", "(((", "a b", "\udcff", [], [""], ["a"],
+    [1], [None], [[]], {}, {"a": 1}, {"a": ["x"]}, {"a": {}},
+]  # fmt: skip
+NO_JSON: list[Any] = [b"x", set(), object(), len, {1: 2}, {("a",): None}, judges.no_comma()]
+FIRST: list[Any] = ["a", ["a"], {"a": "b"}, judges.no_comma(), [judges.no_comma()]]
+
+
+@pytest.mark.parametrize("rule", _builtin_rules().values(), ids=lambda rule: rule.kind)
+def test_a_rule_is_made_of_odd_parameters_or_refused(rule: Any):
+    named = [
+        part.name for part in rule.signature.parameters.values() if "VAR" not in part.kind.name
+    ]
+    for value in [*ODD, *NO_JSON]:
+        for first in FIRST:
+            for arguments in [(value,), (first, value)]:
+                with suppress(UsageError):
+                    rule(*arguments)
+            for name, before in itertools.product(named, [(), (first,)]):
+                with suppress(UsageError):
+                    rule(*before, **{name: value})
+
+
+@pytest.mark.parametrize("kind", judge_kinds())
+def test_a_judge_of_a_file_is_made_of_odd_parameters_or_refused(kind: str):
+    given = {"means_like": {"model": "openai:small"}}.get(kind, {})
+    make = judge_kinds()[kind]
+    signature = make.signature if isinstance(make, RuleFactory) else inspect.signature(make)
+    for value in ODD:
+        for spec in (value, *({**given, name: value} for name in signature.parameters)):
+            with suppress(UsageError):
+                judges.judge_from_spec({kind: spec})

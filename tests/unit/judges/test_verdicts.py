@@ -175,6 +175,8 @@ def test_parameters_that_a_judge_cannot_have_are_refused(spec: Any, message: str
         (lambda: ifeval.paragraph_starts_with(""), "the word cannot be empty"),
         (lambda: ifeval.response_count(2, separator=""), "a separator cannot be empty"),
         (lambda: judges.all_of(judges.no_comma(), "no_comma"), "takes rules, not 'no_comma'"),  # type: ignore[arg-type]
+        (lambda: judges.weighted([]), "a parameter is of a type that it does not take"),  # type: ignore[arg-type]
+        (lambda: judges.weighted([judges.no_comma()]), "it takes weighted(weights, "),  # type: ignore[arg-type]
     ],
 )
 def test_arguments_that_a_judge_cannot_have_are_refused(make: Any, message: str):

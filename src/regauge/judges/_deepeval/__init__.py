@@ -118,7 +118,7 @@ def _check(metric: object, options: Mapping[str, Any], label: str) -> object:
     Raises:
         UsageError: It is not, or does not.
     """
-    from regauge.judges._deepeval._judge import kind_of, metric_name
+    from regauge.judges._deepeval._judge import check_options, kind_of, metric_name
 
     for option in _RUN_OPTIONS:
         if option in options:
@@ -133,7 +133,9 @@ def _check(metric: object, options: Mapping[str, Any], label: str) -> object:
         raise UsageError(
             f"deepeval: {label} is an instance, so it takes no {', '.join(sorted(options))}"
         )
-    return metric_name(metric) if isinstance(metric, str) else metric
+    metric = metric_name(metric) if isinstance(metric, str) else metric
+    check_options(metric, options, label=label)
+    return metric
 
 
 def _label(metric: object) -> str:

@@ -37,7 +37,7 @@ from regauge.judges._types import (
     passed,
     truncate_value,
 )
-from regauge.strict_json import is_list, is_mapping
+from regauge.strict_json import as_list, is_list, is_mapping
 from regauge.wording import did_you_mean, plural
 
 if TYPE_CHECKING:
@@ -128,6 +128,72 @@ def kind_of(metric: object) -> str:
         return metric
     kind: type = metric if isinstance(metric, type) else type(metric)
     return kind.__name__ if kind.__module__.partition(".")[0] == "deepeval" else ""
+
+
+def _class_in(path: Path, name: str) -> ast.ClassDef | None:
+    statements = ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []
+    classes = [part for part in statements if isinstance(part, ast.ClassDef)]
+    return next((part for part in classes if part.name == name), None)
+
+
+@functools.cache
+def _option_names(metric: str) -> frozenset[str]:
+    """The arguments of a metric's class, read from the source; empty if they are not there."""
+    folder = _folder() / "metrics"
+    imports = ast.parse((folder / "__init__.py").read_text(encoding="utf-8")).body
+    for part in imports:
+        if isinstance(part, ast.ImportFrom) and metric in {alias.name for alias in part.names}:
+            path = folder / f"{str(part.module).replace('.', '/')}.py"
+            for method in getattr(_class_in(path, metric), "body", ()):
+                if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                    names = [name.arg for name in (*method.args.args, *method.args.kwonlyargs)]
+                    return frozenset(() if method.args.kwarg else names[1:])
+    return frozenset()
+
+
+_PARTS: Final[Mapping[str, tuple[str, str]]] = {
+    "GEval": ("llm_test_case", "SingleTurnParams"),
+    "ArenaGEval": ("llm_test_case", "SingleTurnParams"),
+    "ConversationalGEval": ("conversational_test_case", "MultiTurnParams"),
+    "ToolCorrectnessMetric": ("llm_test_case", "ToolCallParams"),
+}
+
+
+@functools.cache
+def _part_names(metric: str) -> tuple[str, ...]:
+    """The values of `evaluation_params`, read from the source; empty if they are not there."""
+    module, name = _PARTS.get(metric, ("", ""))
+    members = getattr(_class_in(_folder() / "test_case" / f"{module}.py", name), "body", ())
+    return tuple(
+        part.value.value
+        for part in members
+        if isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Constant)
+        and isinstance(part.value.value, str)
+    )
+
+
+def check_options(metric: object, options: Mapping[str, Any], *, label: str) -> None:
+    """Check the options of one of deepeval's metrics, without an import of deepeval.
+
+    Raises:
+        UsageError: The metric takes no such option, or cannot work with its value.
+    """
+    kind = kind_of(metric) if options else ""
+    names = _option_names(kind) if kind else frozenset[str]()
+    if names and (unknown := next((option for option in options if option not in names), "")):
+        hint = did_you_mean(unknown, names) or "remove it"
+        raise UsageError(f"{label}: {kind} takes no option {unknown!r}; {hint}")
+    for option in ("criteria", "evaluation_steps", "evaluation_params"):
+        value: object = options.get(option)
+        blank = not value.strip() if isinstance(value, str) else value in ([], ())
+        if kind.endswith("GEval") and blank:
+            raise UsageError(f"{label}: {option} is empty; write it, or remove {option}")
+    allowed = _part_names(kind)
+    for part in as_list(options.get("evaluation_params") or []):
+        if allowed and isinstance(part, str) and part not in allowed:
+            hint = did_you_mean(part, allowed) or f"there are {', '.join(allowed)}"
+            raise UsageError(f"{label}: evaluation_params has no {part!r}; {hint}")
 
 
 def calls_model(metric: object, options: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
+from regauge.errors import UsageError
 from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._rule_factory import parameter_json
 from regauge.judges._types import (
@@ -77,6 +78,8 @@ def verified_claims(
     """
     name = "verified_claims"
     check_parameters(name, at_least=at_least, field=field, model=model, declaration=name)
+    if type(source) not in {str, Expected} or not source:
+        raise UsageError(f"{name}: {source!r} names no input", fix=f'write {name}("report")')
     part = f", field={field}" if field else ""
 
     def make(judge_name: str, context: JudgeContext) -> ClaimsJudge:

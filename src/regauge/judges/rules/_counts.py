@@ -380,6 +380,8 @@ def match_count(
     >>> print(match_count(r"\d+", exactly=2).check_text("3 pods of 12"))
     pass: 2 matches of '\\d+', exactly 2 wanted
     """
+    if not pattern:
+        raise UsageError("match_count: the pattern to count cannot be empty")
     compiled = compiled_pattern(
         pattern, ignore_case=ignore_case, multiline=multiline, kind="match_count"
     )

@@ -608,6 +608,8 @@ def csv_parses(
     """
     if len(delimiter) != 1:
         raise UsageError(f"csv_parses: a delimiter is one character, not {delimiter!r}")
+    if spaced := [name for name in columns if name != name.strip()]:
+        raise UsageError(f"csv_parses: write {spaced[0]!r} without white space around it")
 
     def check(text: str) -> Verdict:
         try:
@@ -654,6 +656,8 @@ def python_parses(*, functions: Names = (), field: str | None = None) -> Check:
     >>> print(python_parses().check_text("def main(:"))
     fail: not Python: invalid syntax at line 1
     """
+    if wrong := [name for name in functions if not name.isidentifier()]:
+        raise UsageError(f"python_parses: no function can have the name {wrong[0]!r}")
 
     def check(text: str) -> Verdict:
         try:
@@ -729,6 +733,8 @@ def xml_parses(*, elements: Names = (), field: str | None = None) -> Check:
     >>> print(xml_parses().check_text("<a><b></a>"))
     fail: not XML: mismatched tag: line 1, column 8
     """
+    if wrong := [name for name in elements if re.search(r"[\s<>/]", name)]:
+        raise UsageError(f"xml_parses: write paths of elements such as 'a.b', not {wrong[0]!r}")
 
     def check(text: str) -> Verdict:
         paths = _xml(text)

@@ -394,6 +394,9 @@ def sql_parses(
         except ValueError as error:
             raise UsageError(f"sql_parses: {error}") from error
     kinds = frozenset(kind.lower() for kind in statements)
+    if kinds and (unknown := sorted(kinds - _all_kinds(dialect))):
+        name = dialect or "common SQL"
+        raise UsageError(f"sql_parses: {name} has no statement {unknown[0]!r}, such as 'select'")
     allowed = None if tables is None else frozenset(table.lower() for table in tables)
 
     def check(text: str) -> Verdict:
@@ -416,6 +419,17 @@ def sql_parses(
         return passed(f"{plural(len(parsed), 'statement')} of SQL")
 
     return on_text(field, check)
+
+
+def _all_kinds(dialect: str) -> set[str]:
+    """The kinds of expressions, and the words that can begin a command."""
+    import sqlglot
+    from sqlglot import exp
+
+    words = sqlglot.Dialect.get_or_raise(dialect).tokenizer_class.KEYWORDS
+    classes = [value for value in vars(exp).values() if isinstance(value, type)]
+    keys = {str(getattr(value, "key", "")) for value in classes}
+    return {"select into", *keys, *(part.lower() for word in words for part in word.split())}
 
 
 def _kinds(statement: Any) -> list[str]:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from regauge.judges._rule import Check, on_output
-from regauge.judges._rule_factory import Name, Names, rule
+from regauge.judges._rule_factory import Name, Names, Whole, rule
 from regauge.judges._types import Verdict, failed, passed, quote_list
 from regauge.judges.rules._numbers import MONEY_SCALES, exponent_of, scale_of, spell_number
 from regauge.lexicon import Lexicon
@@ -111,7 +111,7 @@ def _canonical(number: str) -> str:
 
 @rule(version=5, about="correctness")
 def no_new_numbers(
-    *inputs: Name, allow: Sequence[float] = (), up_to: int = 0, field: str | None = None
+    *inputs: Name, allow: Sequence[float] = (), up_to: Whole = 0, field: str | None = None
 ) -> Check:
     """Every number in the output is also in the inputs of the case.
 

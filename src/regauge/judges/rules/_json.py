@@ -180,7 +180,10 @@ def _without_schema(_: JudgedOutput) -> Verdict:
 
 @rule(version=2, about="format")
 def contains_json(
-    *, kind: JsonKind | None = None, schema: Schema | None = None, field: str | None = None
+    *,
+    kind: Literal["object", "array"] | None = None,
+    schema: Schema | None = None,
+    field: str | None = None,
 ) -> Check:
     """The output contains a JSON object or array, in prose or in a code fence.
 

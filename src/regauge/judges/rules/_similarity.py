@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
@@ -24,6 +24,7 @@ from regauge.judges._types import (
     failed,
     format_number,
     graded,
+    is_number,
     passed,
     quote,
 )
@@ -97,6 +98,8 @@ def similarity(
     >>> print(similarity("The disk is full.").check_text("The disk is ful."))
     pass (0.97): ratio 0.9697 to 'The disk is full.', 0.8 wanted
     """
+    if to == "":
+        raise UsageError("similarity: the reference is empty; name a text")
     compare = _measure(measure)
     normalise = normaliser(ignore_case=ignore_case)
 
@@ -409,7 +412,11 @@ def gleu(to: References = expected(), *, at_least: Share = 0.5, field: str | Non
 
 @rule(version=3, about="correctness")
 def chrf(
-    to: References = expected(), *, words: int = 0, at_least: Share = 0.5, field: str | None = None
+    to: References = expected(),
+    *,
+    words: Whole = 0,
+    at_least: Share = 0.5,
+    field: str | None = None,
 ) -> Check:
     """chrF: the F-score of 1- to 6-grams of characters; recall weighs twice.
 
@@ -566,13 +573,19 @@ def nearness_limit(
         case "euclidean":
             if at_least is not None:
                 raise UsageError(f"{kind}: a euclidean distance wants at_most, not at_least")
-            return 0.5 if at_most is None else at_most
+            limit, least, ceiling = 0.5 if at_most is None else at_most, 0.0, math.inf
         case "cosine" | "dot":
             if at_most is not None:
                 raise UsageError(f"{kind}: {measure} wants at_least, not at_most")
-            return 0.75 if at_least is None else at_least
+            limit = 0.75 if at_least is None else at_least
+            least, ceiling = (-1.0, 1.0) if measure == "cosine" else (-math.inf, math.inf)
         case _:
             raise UsageError(f"{kind}: no measure {measure!r}; there are cosine, dot, euclidean")
+    if not is_number(limit) or not least <= limit <= ceiling or abs(limit) == math.inf:
+        name = "at_most" if measure == "euclidean" else "at_least"
+        limits = f"from {least:g} to {ceiling:g}" if ceiling < math.inf else f"from {least:g} up"
+        raise UsageError(f"{kind}: {name} is a number {limits}, not {limit!r}")
+    return limit
 
 
 @rule(about="correctness")
@@ -606,6 +619,10 @@ def near_in_meaning(
     pass (0.99): given vectors: cosine 0.9929 to 'disk full', 0.75 wanted
     """
     limit = nearness_limit("near_in_meaning", measure, at_least, at_most)
+    if not vectors or not all(all(map(is_number, vector)) for vector in vectors.values()):
+        raise UsageError(
+            "near_in_meaning: vectors has the numbers of each text: {text: [0.1, 0.9]}"
+        )
     vectors_digest = digest_of({text: list(vector) for text, vector in vectors.items()})[:8]
 
     def vector(text: str) -> Sequence[float]:
@@ -790,11 +807,18 @@ def means_like(
     >>> means_like(model="openai:text-embedding-3-small", at_least=0.8).name
     'means_like(expected, cosine)'
     """
-    if isinstance(embedder, (str, Expected)) or (embedder is None) == (model is None):
+    if (embedder is None) == (model is None) or not (
+        isinstance(model, str) or hasattr(embedder, "embed")
+    ):
         raise UsageError(
             "means_like takes a model or an embedder, and the reference as `to`:"
             ' means_like(model="openai:text-embedding-3-small", to=expected("summary"))'
         )
+    if fallback not in (None, *get_args(Fallback)):
+        kinds = ", ".join(get_args(Fallback))
+        raise UsageError(f"means_like: fallback is one of {kinds}, not {fallback!r}")
+    if type(to) not in {str, Expected} or not to:
+        raise UsageError(f"means_like: to is a text that is not empty, not {to!r}")
     lexical: dict[Fallback, Callable[..., Rule]] = {
         "similarity": similarity,
         "rouge_l": rouge_l,

@@ -412,6 +412,9 @@ def _edge(
     """Build a check of the start or the end of a text, after stripping."""
     verb, kind = ("starts", "starts_with") if at_start else ("ends", "ends_with")
     parts = check_texts(texts, kind)
+    edges = [part[0] if at_start else part[-1] for part in parts]
+    if strip and not all(_EDGE.sub("", edge) for edge in edges):
+        raise UsageError(f"{kind}: with strip, no text {verb} with white space\n  fix: remove it")
     expected = tuple(part.casefold() for part in parts) if ignore_case else parts
     longest = max(len(part) for part in parts) + 10
 
@@ -468,6 +471,8 @@ def matches(
     >>> print(matches(r"SEV-[123]").check_text("This is SEV-2."))
     pass: matches 'SEV-[123]': 'This is SEV-2.'
     """
+    if not pattern and not whole:
+        raise UsageError("matches: every output matches the empty pattern; name another")
     compiled = compiled_pattern(
         pattern,
         ignore_case=ignore_case,
@@ -521,7 +526,12 @@ def within_time(
         kind: The kind of rule, for the error.
         pattern: The pattern, for the error.
         timeout_s: The time limit in seconds.
+
+    Raises:
+        UsageError: The time limit is not above 0.
     """
+    if timeout_s <= 0:
+        raise UsageError(f"{kind}: timeout_s is a number above 0, not {timeout_s!r}")
 
     def find(text: str) -> Any:
         try:
@@ -673,6 +683,8 @@ def one_of(
     """
     if not options or not all(options):
         raise UsageError(f"one_of: name the options as a list of texts, not {options!r}")
+    if not anywhere and (spaced := [option for option in options if option != option.strip()]):
+        raise UsageError(f"one_of: write {spaced[0]!r} without white space around it")
     find = functools.partial(find_text, ignore_case=ignore_case, whole_word=True)
     fold = str.casefold if ignore_case else str
 
