@@ -678,6 +678,9 @@ def test_shards_of_a_gate_decide_nothing_and_the_merged_run_decides_with_the_sus
     assert f"### regauge: A: {undecided} · B: {undecided}\n" in titled
     said = repo.regauge("runs", "merge", *directories)
     assert "no decision yet: regauge gate " in said
+    refused = repo.regauge("gate", "--from", "latest", code=2)
+    base = repo.git("rev-parse", "main").strip()[:12]
+    assert f"fix: add REF: regauge gate {base} --from latest --record missing" in refused
     record = json.loads(next((repo.root / ".regauge/runs").glob("*/run.json")).read_text())
     assert record["decision"] is None
     assert record["merged"]["base"] == repo.git("rev-parse", "main").strip()
