@@ -184,6 +184,8 @@ def test_an_accepted_gate_names_passed_outputs_that_are_cut_off(gated: EvalProje
     note = rf"note: {number[1]} of {number[1]} passed outputs of triage are empty or cut off"
     assert re.search(rf"{note}, and none of \d+ on the base\n", accepted.stdout)
     assert json.loads(gated.command("gate", "--from", "latest", "--json").stdout)["caveats"]
+    comment = gated.command("report", "latest").stdout
+    assert f"\n- cut off: {number[1]} passed outputs of triage; raise maxTokens\n" in comment
 
     other = "note: run \\S+ is of commit [0-9a-f]{12}, and this checkout is [0-9a-f]{12}\n"
     assert not re.search(other, gated.command("gate", "--from", "latest").stdout)

@@ -73,6 +73,22 @@ def test_outputs_that_end_at_a_limit_are_named(
     assert words in str(project.run().stdout)
 
 
+def test_the_markdown_report_names_outputs_that_end_at_the_token_limit(project: EvalProject):
+    prompt = project.prompt()
+    text = prompt.read_text()
+    project.judged_by("min_chars(1)")
+    project.run()
+    assert "cut off" not in project.command("report", "latest").stdout
+    prompt.write_text(text.replace("messages:", "modelParameters: {maxTokens: 3}\nmessages:"))
+    project.run()
+    report = project.command("report", "latest").stdout
+    assert "- cut off: 5 passed outputs of triage; raise maxTokens\n" in report
+    project.judged_by("min_chars(900)")
+    project.run()
+    failed = project.command("report", "latest").stdout
+    assert failed.count("| cut off at the token limit; ") == 5
+
+
 def test_plain_functions_judge_by_truth_by_score_or_by_verdict(project: EvalProject):
     project.golden([project.case(0)])
     project.judged_by(

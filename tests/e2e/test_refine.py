@@ -387,6 +387,11 @@ def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
     for name in ("latest", newer.parent.name):
         assert damaged in repo.regauge("refine", "show", name, code=2)
     newer.unlink()
+    missing = f".regauge/refine/{newer.parent.name} away"
+    assert missing in repo.regauge("refine", "list")
+    for command in ("show", "diff", "apply"):
+        assert missing in repo.regauge("refine", command, "latest", code=2)
+    newer.parent.rmdir()
     memory = run.parent / f"{NAME}.memory.json"
     before = memory.read_text()
     memory.write_text(before.replace('"added_text"', '"adds"'))

@@ -671,8 +671,16 @@ def test_shards_of_a_gate_decide_nothing_and_the_merged_run_decides_with_the_sus
     directories = gated_shards(repo)
     said = repo.regauge("gate", "main", "--from", "latest", code=2)
     assert "there are no runs" in said
+    compared = repo.regauge("runs", "compare", *directories[:2], "--no-diff")
+    assert len(re.findall(r" [AB] \(simulated\) +\d+ +- +- +- +0 ", compared)) == 2
+    titled = repo.regauge("runs", "compare", *directories[:2], "-o", "-")
+    undecided = "trials of a gate, no decision yet"
+    assert f"### regauge: A: {undecided} · B: {undecided}\n" in titled
     said = repo.regauge("runs", "merge", *directories)
     assert "no decision yet: regauge gate " in said
+    refused = repo.regauge("gate", "--from", "latest", code=2)
+    base = repo.git("rev-parse", "main").strip()[:12]
+    assert f"fix: add REF: regauge gate {base} --from latest --record missing" in refused
     record = json.loads(next((repo.root / ".regauge/runs").glob("*/run.json")).read_text())
     assert record["decision"] is None
     assert record["merged"]["base"] == repo.git("rev-parse", "main").strip()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -230,6 +231,11 @@ def _decide_again(
         message = f"run {record.id} was refused, so it has no trials to decide from"
         raise UsageError(message, fix=record.decision.next.text)
     _refuse_shard(record)
+    if record.decision is None and record.merged is not None and record.merged.base:
+        fix = (
+            f"add REF: regauge gate {record.merged.base[:12]} --from {quote(run)} --record missing"
+        )
+        raise UsageError(f"run {record.id} of merged shards has no decision yet", fix=fix)
     if record.decision is None:
         message = f"run {record.id} did not gate, so there is nothing to decide again"
         fix = "name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"

@@ -43,6 +43,7 @@ from regauge.reports import (
     read_record,
     read_rows,
     recorded_lines,
+    run_headline,
     run_markdown,
     suite_lines,
     suite_names,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
-    from regauge.reports import RunRecord
+    from regauge.reports import RunRecord, SuiteSummary
 
 __all__ = ["command"]
 
@@ -292,14 +293,13 @@ def compare_command(
     if prompt is not None and not joint_record.suites:
         fix = "`regauge runs list` names those of each run"
         raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
-    if output is not None:
-        rows = chain.from_iterable(run.read() for run in labelled_runs)
-        _write(joint_record, rows, output, project)
-        return
     suites: list[SuiteComparison] = []
     if len(labelled_runs) == _PAIR:
         before, after = ((run.outline, run.read) for run in labelled_runs)
         suites = compare_runs(before, after, with_outputs=outputs or as_json)
+    if output is not None:
+        _write(labelled_runs, joint_record, suites, output, project)
+        return
     if as_json:
         document = {
             "runs": [run.record.id for run in labelled_runs],
@@ -348,9 +348,8 @@ def _show_changes(
         click.echo()
         name = names.get((suite.prompt, suite.dataset, suite.eval), "")
         echo(_headline(suite, name), bold=True)
-        differing = {name: None for change in suite.changes for name in change.differing}
-        if differing:
-            echo(f"note: A and B differ in {', '.join(differing)}")
+        if differing := _differing(suite):
+            echo(f"note: {differing}")
         for change in suite.changes:
             if outputs or change.change != "output":
                 word, style = _WORDS[change.change]
@@ -361,6 +360,12 @@ def _show_changes(
     hidden = sum(suite.count("output") for suite in suites)
     if hidden and not outputs:
         click.echo(f"\nother outputs with the same outcome: {hidden} (--outputs shows them)")
+
+
+def _differing(suite: SuiteComparison) -> str:
+    """The judges and other inputs in which changed cases differ, in words; empty for none."""
+    names = {name: None for change in suite.changes for name in change.differing}
+    return f"A and B differ in {', '.join(names)}" if names else ""
 
 
 def _labels(count: int) -> list[str]:
@@ -396,14 +401,40 @@ def _join(runs: Sequence[_LabelledRun]) -> RunRecord:
             tally.add(_label(row))
             run.outline.add(row)
         tally.settle(compares_models=True)
+    # Before the decision of a gate, its trials have outcomes, and its cases have none.
+    undecided = tuple(f" {run.label}" for run in runs if run.record.awaits_decision)
     return runs[0].record.model_copy(
         update={
             "id": " ".join(run.record.id for run in runs),
-            "suites": tally.suites(across_versions=True),
+            "suites": [
+                suite.model_copy(update={"side": "candidate"})
+                if suite.model.endswith(undecided)
+                else suite
+                for suite in tally.suites(across_versions=True)
+            ],
             "decision": None,
             "suggestions": [],
+            "failed_tests": {
+                f"{run.label} {node}": message
+                for run in runs
+                for node, message in run.record.failed_tests.items()
+            },
         }
     )
+
+
+def _suites_of(run: _LabelledRun, joint_record: RunRecord) -> list[SuiteSummary]:
+    return [suite for suite in joint_record.suites if suite.model.endswith(f" {run.label}")]
+
+
+def _title(runs: Sequence[_LabelledRun], joint_record: RunRecord) -> str:
+    """The headline of each run."""
+    titles: list[str] = []
+    for run in runs:
+        suites = _suites_of(run, joint_record)
+        record = run.record.model_copy(update={"suites": suites})
+        titles.append(f"{run.label}: {run_headline(record)}")
+    return " · ".join(titles)
 
 
 def _label(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -412,28 +443,47 @@ def _label(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write(
-    joint_record: RunRecord, rows: Iterable[dict[str, Any]], output: str, project: Project
+    runs: Sequence[_LabelledRun],
+    joint_record: RunRecord,
+    suites: Sequence[SuiteComparison],
+    output: str,
+    project: Project,
 ) -> None:
     suffix = "" if output == STDOUT else Path(output).suffix.lower()
     if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
         fix = "end the name with .md or .html; --json prints JSON"
         raise UsageError(f"{output}: a comparison has no format with the suffix {suffix}", fix=fix)
-    labelled = map(_label, rows)
+    labelled = map(_label, chain.from_iterable(run.read() for run in runs))
+    title = _title(runs, joint_record)
+    names = suite_names(joint_record.suites)
+    notes = [
+        *_notes(runs),
+        *(
+            f"{names.get((suite.prompt, suite.dataset, suite.eval), suite.prompt)}: {differing}"
+            for suite in suites
+            if (differing := _differing(suite))
+        ),
+    ]
     if suffix in {".html", ".htm"}:
         from regauge.reports.html import ReportSource, html_report, pass_counts, read_golden
 
         rows = list(labelled)
-        names = {row["dataset"] for row in rows}
+        datasets = {row["dataset"] for row in rows}
         source = ReportSource(
             record=joint_record,
             rows=rows,
-            golden={name: read_golden(name, project) for name in names},
+            golden={name: read_golden(name, project) for name in datasets},
             history={},
-            counts=pass_counts(joint_record, rows),
+            counts=pass_counts(
+                joint_record.model_copy(update={"suites": _suites_of(runs[0], joint_record)}),
+                (row for row in rows if row["run"] == runs[0].label),
+            ),
+            title=title,
+            notes=notes,
         )
         write_and_report(html_report(source), output)
     else:
-        write_and_report(run_markdown(joint_record, labelled), output)
+        write_and_report(run_markdown(joint_record, labelled, title=title, notes=notes), output)
 
 
 def _find_differing(runs: Sequence[_LabelledRun]) -> tuple[list[dict[str, Any]], int]:

@@ -283,6 +283,9 @@ class Run:
         path = self.directory / "run.json"
         try:
             document: Any = read_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            fix = f"move {self.directory} away"
+            raise UsageError(f"run {self.id} is without its {path}", fix=fix) from error
         except (OSError, ValueError) as error:
             raise self._unreadable_error(error) from error
         if not isinstance(document, dict):
@@ -336,10 +339,23 @@ def begin_run(project: Project, prompt: str, facts: Mapping[str, JSON]) -> Run:
     return run
 
 
+def _written_at(path: Path) -> int:
+    """The time of the last change, in nanoseconds since 1970; 0 without such a file."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+# The begin of a run's id, as in 20261129-190802, as a pattern for `glob`.
+_SECOND = "[0-9]" * 8 + "-" + "[0-9]" * 6
+
+
 def _all_runs(project: Project) -> list[Run]:
-    directories = [path.parent for path in _home(project).glob("*/run.json")]
+    # Without its run.json, too: an older run must not take its place.
+    directories = [path for path in _home(project).glob(f"{_SECOND}-*") if path.is_dir()]
     # Runs of one second are distinguished by when they last wrote.
-    directories.sort(key=lambda path: (path.name[:15], (path / "run.json").stat().st_mtime_ns))
+    directories.sort(key=lambda path: (path.name[:15], _written_at(path / "run.json")))
     return [Run(path) for path in reversed(directories)]
 
 

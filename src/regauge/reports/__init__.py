@@ -76,6 +76,7 @@ if TYPE_CHECKING:
         write_job_summary as write_job_summary,
     )
     from regauge.reports._markdown import (
+        run_headline as run_headline,
         run_markdown as run_markdown,
         shown_name as shown_name,
     )

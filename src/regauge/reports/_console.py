@@ -301,35 +301,39 @@ def _needed_lines(
     yield StyledLine(f"  record them: {group.command}")
 
 
+def cut_off_note(suite: SuiteSummary, names: Mapping[tuple[str, str, str], str]) -> str:
+    """The number of passed outputs that end at their token limit, in words."""
+    outputs = plural(suite.cut_off, "passed output")
+    return f"cut off: {outputs} of {_full_name(suite, names)}; raise maxTokens"
+
+
+def _full_name(suite: SuiteSummary, names: Mapping[tuple[str, str, str], str]) -> str:
+    """The eval, with the model if the run compares several."""
+    name = names[suite.prompt, suite.dataset, suite.eval]
+    return f"{name} on {suite.model}" if suite.comparison else name
+
+
 def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     """Lines on cut-off outputs, the judges' calls, repeated trials, advisory judges and labels."""
     names = suite_names(suites)
-
-    def name_of(suite: SuiteSummary) -> str:
-        """The eval, with the model if the run compares several."""
-        name = names[suite.prompt, suite.dataset, suite.eval]
-        return f"{name} on {suite.model}" if suite.comparison else name
-
     lines: list[StyledLine] = []
     for suite in suites:
         if suite.cut_off:
-            outputs = plural(suite.cut_off, "passed output")
-            text = f"cut off: {outputs} of {name_of(suite)}; raise maxTokens"
-            lines.append(StyledLine(text))
+            lines.append(StyledLine(cut_off_note(suite, names)))
         if suite.judge_calls:
             live = f", {suite.judge_live} live" if suite.judge_live else ""
             retried = f", {suite.judge_retries} retries" if suite.judge_retries else ""
             tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
             lines.append(
                 StyledLine(
-                    f"judge calls: {name_of(suite)}, {suite.judge_calls}{live}{retried},"
+                    f"judge calls: {_full_name(suite, names)}, {suite.judge_calls}{live}{retried},"
                     f" {tokens} tokens, {money(suite.judge_cost_usd)},"
                     f" {duration(suite.judge_latency_s)} per judgement",
                     "quiet",
                 )
             )
     lines += [
-        StyledLine(f"{name_of(suite)}: {rates}", "quiet")
+        StyledLine(f"{_full_name(suite, names)}: {rates}", "quiet")
         for suite in suites
         if (rates := rates_of_k(suite))
     ]
@@ -338,7 +342,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
-                f"  {name_of(suite)}: {judge.name} ({judge.status_reason}),"
+                f"  {_full_name(suite, names)}: {judge.name} ({judge.status_reason}),"
                 f" passed {judge.passed}, failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
@@ -346,7 +350,7 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
         ]
     for suite in suites:
         for judge in wrong_labels(suite):
-            lines.append(StyledLine(f"labels of {name_of(suite)} by {judge.name}:"))
+            lines.append(StyledLine(f"labels of {_full_name(suite, names)} by {judge.name}:"))
             lines += [
                 StyledLine(f"  {line}", "plain" if number else "quiet")
                 for number, line in enumerate(table_lines(label_table(judge), texts=[0]))

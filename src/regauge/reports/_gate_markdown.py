@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import fence_lines, fold_lines, table_lines
-from regauge.reports._console import duration, failed_tests_text, money, named_suites
+from regauge.reports._console import (
+    duration,
+    failed_tests_text,
+    money,
+    named_suites,
+)
 from regauge.reports._gate_console import (
     STATUSES,
     accepted_cases,
@@ -20,6 +25,7 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._markdown import (
+    cut_off_notes,
     failed_test_blocks,
     inline_code,
     run_markdown,
@@ -246,8 +252,9 @@ def _parts(
     yield from _cases(document, limits)
     yield from below
     yield ""
-    if document.notes:
-        yield from (f"- {shown_text(note)}" for note in document.notes)
+    cut_off = cut_off_notes([suite for suite in suites if suite.side == "candidate"])
+    if notes := [*document.notes, *cut_off]:
+        yield from (f"- {shown_text(note)}" for note in notes)
         yield ""
     sees = map(shown_text, document.operating_line.splitlines())
     yield "<br>".join([calls_line(document), *sees])

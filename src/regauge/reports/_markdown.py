@@ -18,6 +18,7 @@ from regauge.providers import sum_if_known, transcript
 from regauge.reports._console import (
     COMPARED,
     NOT_BLOCKING,
+    cut_off_note,
     failed_test_lines,
     failed_tests_text,
     money,
@@ -26,6 +27,7 @@ from regauge.reports._console import (
     quantity,
     rates_of_k,
     suite_cells,
+    suite_names,
 )
 from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import plural, printable
@@ -140,15 +142,26 @@ _CONVERSATIONS_MAX = 5
 _CONVERSATION_CHARS_MAX = 6000
 
 
-def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
+def run_markdown(
+    record: RunRecord,
+    rows: Iterable[dict[str, Any]],
+    *,
+    title: str = "",
+    notes: Sequence[str] = (),
+) -> str:
     """The table of suites, then failed and unmeasured cases with their reasons.
 
     Args:
         record: The run.
         rows: Its rows, in the shape of `TrialRow`.
+        title: The headline; by default, the counts of the run.
+        notes: Notes below the table.
     """
     suites, rows = named_suites(record.suites), named_rows(rows, record)
-    lines = [f"### regauge: {_headline(record)}", "", *suite_table(suites), *_rates(suites)]
+    title = title or run_headline(record)
+    lines = [f"### regauge: {title}", "", *suite_table(suites), *_rates(suites)]
+    notes = [*(f"note: {note}" for note in notes), *cut_off_notes(suites)]
+    lines += ["", *(f"- {shown_text(note)}" for note in notes)] if notes else []
     lines += [*_criteria_notes(suites), *_judge_notes(suites), *_label_tables(suites)]
     troubled: list[dict[str, Any]] = []
     conversations: list[dict[str, Any]] = []
@@ -175,7 +188,14 @@ def run_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _headline(record: RunRecord) -> str:
+def cut_off_notes(suites: Sequence[SuiteSummary]) -> list[str]:
+    """A line per suite with passed outputs that end at their token limit."""
+    names = suite_names(suites)
+    return [cut_off_note(suite, names) for suite in suites if suite.cut_off]
+
+
+def run_headline(record: RunRecord) -> str:
+    """The counts of a run without a decision, in words."""
     failed = sum(suite.failed for suite in record.suites)
     unmeasured = sum(suite.unmeasured for suite in record.suites)
     not_blocking = sum(suite.not_blocking for suite in record.suites)
@@ -291,7 +311,10 @@ def _case_cells(row: dict[str, Any], *, with_model: bool) -> tuple[str, ...]:
             if verdict["outcome"] == "fail" and verdict.get("blocking", True)
         ]
         checks = ", ".join(verdict["judge"] for verdict in failed) or row["outcome"]
-        reason = "; ".join(verdict["reason"] for verdict in failed)
+        reasons = [verdict["reason"] for verdict in failed] or [row.get("failed_test", "")]
+        reason = "; ".join(reasons)
+        if row["finish_reason"] == "length":
+            reason = "; ".join(filter(None, ("cut off at the token limit", reason)))
     if len(reason) > _REASON_CHARS_MAX:
         reason = f"{reason[: _REASON_CHARS_MAX - 1]}…"
     case = f"{escape_markdown(row['prompt'])} {shown_name(row['case'])}"

@@ -411,12 +411,16 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
     gate = record.decision
     title, tone = _headline(record)
     return Overview(
-        title=title,
+        title=source.title or title,
         tone=tone,
         decision=gate,
         calls=calls_line(gate) if gate else "",
         prompts=tuple(pages),
-        reasons=(*(reasons_beside(gate) if gate else ()), *failed_test_lines(record.failed_tests)),
+        reasons=(
+            *(reasons_beside(gate) if gate else ()),
+            *failed_test_lines(record.failed_tests),
+            *source.notes,
+        ),
         changed=_find_changed(gate) if gate else {},
         columns=tuple(word for word in _WORDS if word in used_words),
     )

@@ -253,6 +253,8 @@ class ReportSource:
         history: The pass rates of each prompt so far, the oldest first.
         revisions: The suggested revisions.
         counts: Passed and measured cases by prompt, see `pass_counts`.
+        title: The headline of compared runs; empty for that of the run.
+        notes: Notes on the comparison.
     """
 
     record: RunRecord
@@ -263,6 +265,8 @@ class ReportSource:
     history: Mapping[str, Sequence[PassRate]]
     revisions: Sequence[SuggestedRevision] = ()
     counts: Mapping[str, tuple[int, int]]
+    title: str = ""
+    notes: Sequence[str] = ()
 
 
 def load_source(
