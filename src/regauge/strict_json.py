@@ -42,6 +42,15 @@ class InvalidNumberError(ValueError):
         super().__init__(f"{word} is no JSON number")
 
 
+def syntax_problem(error: json.JSONDecodeError) -> str:
+    """The message of a parser, to which a place can be added.
+
+    >>> syntax_problem(json.JSONDecodeError("Unterminated string starting at", '"', 0))
+    'Unterminated string starting'
+    """
+    return error.msg.removesuffix(" at")
+
+
 def read_json(
     text: str | bytes, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
 ) -> Any:

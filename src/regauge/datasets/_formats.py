@@ -17,6 +17,7 @@ from regauge.strict_json import (
     InvalidNumberError,
     read_json,
     refuse_constant,
+    syntax_problem,
     unique,
 )
 from regauge.wording import closest, cut, did_you_mean
@@ -91,7 +92,7 @@ def _explain(error: Exception) -> tuple[str, str]:
     """The message and the fix for an error of a JSON parser."""
     match error:
         case json.JSONDecodeError():
-            return f"not JSON: {error.msg.lower().removesuffix(' at')} at column {error.colno}", ""
+            return f"not JSON: {syntax_problem(error).lower()} at column {error.colno}", ""
         case UnicodeEncodeError():
             problem = "a \\u escape spells half a character (a lone surrogate)"
             return problem, "write the character itself"

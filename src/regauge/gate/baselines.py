@@ -19,7 +19,13 @@ from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST
 from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository
-from regauge.strict_json import DuplicateKeyError, explain_format, read_json, unique
+from regauge.strict_json import (
+    DuplicateKeyError,
+    explain_format,
+    read_json,
+    syntax_problem,
+    unique,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -774,11 +780,8 @@ def _document(data: bytes, place: Path) -> tuple[JSON, str]:
     except json.JSONDecodeError as error:
         conflict = re.search(r"^(<{7}|={7}|>{7})", text, re.MULTILINE)
         line = text[: conflict.start()].count("\n") + 1 if conflict else error.lineno
-        message = (
-            "a merge conflict was left here"
-            if conflict
-            else f"not JSON: {error.msg.removesuffix(' at')}"
-        )
+        problem = f"not JSON: {syntax_problem(error)}"
+        message = "a merge conflict was left here" if conflict else problem
         raise _broken_error(place, line, message) from error
     except DuplicateKeyError as error:
         lines = [n for n, line in enumerate(text.splitlines(), 1) if _key_of(line) == error.key]

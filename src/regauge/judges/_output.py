@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._types import Verdict, failed, quote, quote_list
-from regauge.strict_json import is_sequence, refuse_constant, unique
+from regauge.strict_json import is_sequence, refuse_constant, syntax_problem, unique
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,9 +65,8 @@ def parse_json(text: str) -> JSON | JsonProblem:
     try:
         value: JSON = decoder.decode(text)
     except json.JSONDecodeError as error:
-        return JsonProblem(
-            f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
-        )
+        place = f"line {error.lineno}, column {error.colno}"
+        return JsonProblem(f"{syntax_problem(error)} at {place}")
     except RecursionError:
         return JsonProblem("nested too deeply")
     except ValueError as error:

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import fence_lines, fold_lines, table_lines
-from regauge.reports._console import (
-    duration,
-    failed_tests_text,
-    money,
-    named_suites,
-)
+from regauge.reports._console import duration, failed_tests_text, money, named_suites
 from regauge.reports._gate_console import (
     STATUSES,
     accepted_cases,
