@@ -99,12 +99,12 @@ def compare(
         GitError: There is no base version.
         RegaugeError: A file of either version cannot be read.
     """
-    evals: dict[Eval, list[PlannedCase]] = {}
+    cases_by_eval: dict[Eval, list[PlannedCase]] = {}
     for planned_case in session.plan.cases:
-        evals.setdefault(planned_case.suite, []).append(planned_case)
-    base_commit = find_base(session.project, ref, evals=evals)
+        cases_by_eval.setdefault(planned_case.suite, []).append(planned_case)
+    base_commit = find_base(session.project, ref, evals=cases_by_eval)
     session.embeddings.trust(base_commit.read)
-    suites = list(_suites(session, evals, base_commit, baseline))
+    suites = list(_suites(session, cases_by_eval, base_commit, baseline))
     suites = _with_changelog_errors(suites, is_filtered=is_filtered)
     change = _EditedProject(base_commit, suites)
     coverage = coverage_of(base_commit, change.evals, omissions=omissions, is_filtered=is_filtered)
@@ -180,8 +180,10 @@ def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) ->
         groups.setdefault(suite.candidate.prompt.path, []).append(suite)
     first_errors: dict[int, tuple[Diagnostic, ...]] = {}
     for group in groups.values():
-        base_commit, evals = group[0].base_commit, [suite.candidate for suite in group]
-        if is_filtered and [*unselected_evals(base_commit, evals, [evals[0].prompt.name])]:
+        base_commit, candidates = group[0].base_commit, [suite.candidate for suite in group]
+        if is_filtered and [
+            *unselected_evals(base_commit, candidates, [candidates[0].prompt.name])
+        ]:
             continue
         entries = [{_entry_of(error): error for error in suite.changelog_errors} for suite in group]
         first_errors[id(group[0])] = tuple(
