@@ -271,6 +271,8 @@ def kind_of(node: yaml.Node) -> str:
 
 # Parameters of a run, not of a prompt.
 _RUN_PARAMETERS = {"n": "use `--trials`", "stream": "remove it"}
+# Parameters that would replace the prompt's own model and messages; providers refuse them, too.
+_OWN_KEYS = {"model": "model"} | dict.fromkeys(("messages", "input", "system"), "messages")
 
 
 def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
@@ -291,6 +293,10 @@ def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
             reader.add_warning(
                 line_of(key), f"modelParameters.{key_text} is ignored", _RUN_PARAMETERS[name]
             )
+            continue
+        if name in _OWN_KEYS:
+            problem_text = f"modelParameters.{key_text} would replace that of the prompt"
+            reader.add_error(key, problem_text, f"write it under the key `{_OWN_KEYS[name]}`")
             continue
         if name not in types_of(ParameterKeys):
             fix = did_you_mean(key_text, types_of(ParameterKeys)) or "check the provider's spelling"
