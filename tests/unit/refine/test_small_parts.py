@@ -15,11 +15,12 @@ from regauge.judges import max_chars, max_words
 from regauge.project import Project
 from regauge.providers import ModelId
 from regauge.refine.guards import CaseText
+from regauge.refine.loop._state import Spending
 from regauge.refine.problem import _neighbours, _representatives
 from regauge.refine.runs import status_of
 from regauge.refine.subject import _joined_suites, _kinds, _nearest, goal_name, goals_for
-from regauge.refine.trials import _describe_error, _interrupted
-from regauge.runner import PlannedCase
+from regauge.refine.trials import _describe_error, _interrupted, count_replayed, trial_spending
+from regauge.runner import CallTotals, PlannedCase
 from tests.parts import EvalParts
 
 if TYPE_CHECKING:
@@ -169,6 +170,33 @@ def test_a_goal_names_what_it_may_mean(name: str | None, names: list[str], words
 
 def test_a_usage_error_is_no_interruption_by_a_provider():
     assert _interrupted(UsageError("no"), "t").reason == "unmeasured"
+
+
+JUDGED = CallTotals(calls=3, live=1, cost_usd=0.25)
+
+
+@pytest.mark.parametrize(
+    ("source", "calls", "usd", "judge_calls", "replayed"),
+    [
+        ("live", None, 0.5, 0, 0),
+        ("local", None, 0.5, 0, 1),
+        ("recording", None, 0.0, 0, 1),
+        ("live", JUDGED, 0.75, 3, 2),
+        ("recording", JUDGED, 0.0, 3, 3),
+        ("live", replace(JUDGED, cost_usd=None), 0.5, 3, 2),
+        (None, JUDGED, 0.0, 3, 2),
+        (None, None, 0.0, 0, 0),
+    ],
+)
+def test_a_trial_counts_its_calls_and_their_first_cost(
+    source: Any, calls: CallTotals | None, usd: float, judge_calls: int, replayed: int
+):
+    trial = EvalParts().trial(source=source)
+    if source is None:
+        trial = replace(trial, sourced_completion=None)
+    trial = replace(trial, verdicts=(replace(trial.verdicts[0], calls=calls),))
+    assert trial_spending(trial) == Spending(calls=1, judge_calls=judge_calls, usd=usd)
+    assert count_replayed(trial) == replayed
 
 
 def test_evals_that_judge_the_same_completions_are_joined():
