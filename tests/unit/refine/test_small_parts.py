@@ -18,7 +18,14 @@ from regauge.refine.guards import CaseText
 from regauge.refine.loop._state import Spending
 from regauge.refine.problem import _neighbours, _representatives
 from regauge.refine.runs import status_of
-from regauge.refine.subject import _joined_suites, _kinds, _nearest, goal_name, goals_for
+from regauge.refine.subject import (
+    _joined_suites,
+    _kinds,
+    _nearest,
+    deciding_judges,
+    goal_name,
+    goals_for,
+)
 from regauge.refine.trials import _describe_error, _interrupted, count_replayed, trial_spending
 from regauge.runner import CallTotals, PlannedCase
 from tests.parts import EvalParts
@@ -197,6 +204,30 @@ def test_a_trial_counts_its_calls_and_their_first_cost(
     trial = replace(trial, verdicts=(replace(trial.verdicts[0], calls=calls),))
     assert trial_spending(trial) == Spending(calls=1, judge_calls=judge_calls, usd=usd)
     assert count_replayed(trial) == replayed
+
+
+@pytest.mark.parametrize(
+    ("check", "judges"),
+    [
+        (None, ["max_words(9)", "tone", "style"]),
+        ("tone", ["max_words(9)", "tone"]),
+        ("max_words(9)", ["max_words(9)"]),
+        ("no such check", ["max_words(9)"]),
+    ],
+)
+def test_a_trial_for_one_check_needs_the_blocking_rules_and_its_own_llm_judge(
+    check: str | None, judges: list[str]
+):
+    models = [cast("Any", SimpleNamespace(name=name)) for name in ("tone", "style", "advice")]
+    statuses = {
+        judge.name: cast("Any", SimpleNamespace(blocking=judge.name != "advice"))
+        for judge in models
+    }
+    suite = replace(EvalParts().suite(), judges=(max_words(9), *models), judge_statuses=statuses)
+    assert [judge.name for judge in deciding_judges(suite, check)] == judges
+    without_rules = replace(suite, judges=tuple(models))
+    expected = ["tone"] if check == "tone" else ["tone", "style"]
+    assert [judge.name for judge in deciding_judges(without_rules, check)] == expected
 
 
 def test_evals_that_judge_the_same_completions_are_joined():
