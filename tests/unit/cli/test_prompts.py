@@ -64,6 +64,13 @@ def test_a_prompt_without_versions_names_the_command_that_makes_one(root: Path):
     assert "+  - {role: user, content: ho}" in output
 
 
+def test_a_log_outside_of_git_has_no_days_and_says_why(root: Path):
+    note = "note: not in a git repository, so no days and no commits\n"
+    assert run("log", "triage").startswith(note)
+    git(root, "init", "-q", "-b", "main")
+    assert note not in run("log", "triage")
+
+
 def test_an_eval_names_its_target_unless_evals_of_the_name_test_several(root: Path):
     (root / "app.py").write_text("def run(q): return q\ndef other(q): return q\n")
     (root / "evals").mkdir()
