@@ -11,13 +11,15 @@ import pytest
 from regauge.importers import load_importer
 from regauge.importers._description import SourcePlace
 from regauge.importers._suite import ImportedSuite, Row, chat_of, shared_messages
-from regauge.importers.promptfoo._tests import _resolve
+from regauge.importers.promptfoo._tests import _csv_test, _resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = "prompts: [a]\nproviders: [openai:gpt-4o]\ntests: [{vars: {q: a}}]\n"
 PLACE = SourcePlace(path="suite.json", line=3)
+EQUAL = {"type": "equals", "value": "x"}
+OPTION = "__config:__expected"
 MESSAGES = [{"role": "user", "content": "Sort {{text}} by {{kind}}"}]
 
 
@@ -161,3 +163,31 @@ def test_a_link_beside_an_eval_object_is_passed_over_and_the_files_after_it_are_
     imported = load_importer("openai-evals")(tmp_path / "export", root=tmp_path)
     (cases,) = imported.datasets.values()
     assert [case.document["inputs"] for case in cases] == [{"text": "late"}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "test"),
+    [
+        ({" q ": "a", "__expected": "x", "p": ""}, {"vars": {"q": "a", "p": ""}, "assert": [EQUAL]}),
+        ({"__expected": " ", "__expected2": "x"}, {"assert": [EQUAL]}),
+        ({"__expected": "x", "__metric": "m"}, {"assert": [{**EQUAL, "metric": "m"}]}),
+        # Options of a column; `__expected` and `__expected1` are the same one.
+        ({"__expected": "x", f"{OPTION}:threshold": "1"}, {"assert": [{**EQUAL, "threshold": "1"}]}),
+        ({"__expected1": "x", f"{OPTION}:threshold": "1"}, {"assert": [{**EQUAL, "threshold": "1"}]}),
+        (
+            {"__expected": "x", "__expected2": "x", f"{OPTION}2:threshold": "1"},
+            {"assert": [EQUAL, {**EQUAL, "threshold": "1"}]},
+        ),
+        ({"__expected": "x", f"{OPTION}3:threshold": "1", f"{OPTION}:": "1"}, {"assert": [EQUAL]}),
+        ({"__expected": "x", f"{OPTION}:threshold": " "}, {"assert": [EQUAL]}),
+        ({"__prefix": "P ", "__suffix": ""}, {"options": {"prefix": "P ", "suffix": ""}}),
+        ({"__metadata:a": "b", "__metadata:c[]": "d, e"}, {"metadata": {"a": "b", "c": "d, e"}}),
+        ({"__description": "D", "__providerOutput": "o"}, {"description": "D", "providerOutput": "o"}),
+        ({"__description": "", "__providerOutput": ""}, {}),
+        ({"__threshold": " .5 "}, {"threshold": 0.5}),
+        ({"__threshold": "1"}, {"threshold": 1.0}),
+        ({"__threshold": "high"}, {}),
+    ],
+)  # fmt: skip
+def test_a_row_of_a_csv_file_is_a_test(cells: dict[str, str], test: dict[str, Any]):
+    assert _csv_test(cells) == {"vars": {}, "assert": [], "options": {}, "metadata": {}, **test}
