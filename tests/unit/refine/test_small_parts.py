@@ -16,7 +16,7 @@ from regauge.project import Project
 from regauge.providers import ModelId
 from regauge.refine.guards import CaseText
 from regauge.refine.loop._state import Spending
-from regauge.refine.problem import _neighbours, _representatives
+from regauge.refine.problem import _RUN_WORDS, _neighbours, _representatives, _runs
 from regauge.refine.runs import status_of
 from regauge.refine.subject import (
     _joined_suites,
@@ -177,6 +177,15 @@ def test_a_goal_names_what_it_may_mean(name: str | None, names: list[str], words
 
 def test_a_usage_error_is_no_interruption_by_a_provider():
     assert _interrupted(UsageError("no"), "t").reason == "unmeasured"
+
+
+@pytest.mark.parametrize("words", [0, 1, _RUN_WORDS - 1, _RUN_WORDS, _RUN_WORDS + 2])
+def test_a_text_has_the_whole_runs_of_its_words_alone(words: int):
+    names = [f"Word{number}" for number in range(words)]
+    runs = _runs(", ".join(names) + ".")
+    assert len(runs) == max(0, words - _RUN_WORDS + 1)
+    assert all(len(run.split()) == _RUN_WORDS for run in runs)
+    assert all(run in " ".join(names).casefold() for run in runs)
 
 
 JUDGED = CallTotals(calls=3, live=1, cost_usd=0.25)
