@@ -296,7 +296,8 @@ def test_a_failed_assertion_of_an_eval_fails_the_merged_run(project: EvalProject
 
 def test_cases_without_a_completion_are_unmeasured(project: EvalProject):
     directories = shards(project, "--record=none", code=1)
-    assert "unmeasured" in merge(project, directories, code=3)
+    said = merge(project, directories, code=3)
+    assert "unmeasured: 5 cases of triage (MissingRecordingError)\n  disk-000, " in said
 
 
 _CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [

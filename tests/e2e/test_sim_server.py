@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from regauge.cli.sim import parse_faults, parse_rate
 from regauge.errors import UsageError
-from regauge.prompts import Message
+from regauge.prompts import Message, ToolCall
 from regauge.providers import CompletionRequest
 from regauge.sim import complete
 from regauge.sim.server import _BODY_MAX, SimServerOptions
@@ -111,6 +111,33 @@ def test_it_gives_the_same_answers_as_the_embedded_model(client):
         )
         _, _, body = client.ask(temperature=1.5)
         assert body["choices"][0]["message"]["content"] == complete(request).text
+
+
+@pytest.mark.parametrize("content", ["registry/shop:v7", '{"image": "registry/shop:v7"}'])
+def test_results_of_tools_are_filled_in_as_the_embedded_model_does(client, content):
+    user = (
+        "<request>Deploy the service shop.</request>\n<skeleton>\nimage: {{lookup_image}} {{image}}\n"
+        "</skeleton>\n"
+    )
+    call = ToolCall(id="call_7", name="lookup_image", arguments={"service": "shop"})
+    messages = (
+        Message(role="system", content="Fill the slots of the skeleton. Answer with it only."),
+        Message(role="user", content=user),
+        Message(role="assistant", content="", tool_calls=(call,)),
+        Message(role="tool", content=content, tool_call_id="call_7"),
+    )
+    function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+    calls = [{"id": call.id, "type": "function", "function": function}]
+    sent = [{"role": m.role, "content": m.content} for m in messages]
+    sent[2] |= {"content": None, "tool_calls": calls}
+    sent[3]["tool_call_id"] = call.id
+    request = CompletionRequest(
+        provider="sim", model="clerk-1", messages=messages, parameters={"temperature": 0}, trial=0
+    )
+    _, _, body = client.ask(messages=sent, seed=0)
+    text = body["choices"][0]["message"]["content"]
+    assert text == complete(request).text
+    assert "registry/shop:v7" in text
 
 
 def test_a_seed_repeats_a_draw_and_no_seed_draws_afresh(client):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.metadata import version
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,13 @@ class Collector:
         self._server.shutdown()
         self._server.server_close()
 
+    def sources(self) -> list[dict[str, str]]:
+        return [
+            {one.key: one.value.string_value for one in resource.resource.attributes}
+            for request in self.requests
+            for resource in request.resource_logs
+        ]
+
     def events(self) -> list[tuple[str, dict[str, object]]]:
         return [
             (
@@ -110,6 +118,9 @@ def test_each_verdict_is_an_event(place: Place, collector: Collector) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"sent 4 events to {collector.url}\n"
     assert collector.headers[0]["x-team"] == "ops"
+    (source,) = collector.sources()
+    assert source["service.name"] == "regauge"
+    assert source["service.version"] == version("regauge")
     events = collector.events()
     assert {name for name, _ in events} == {"gen_ai.evaluation.result"}
     found = {(one["regauge.case.id"], one["gen_ai.evaluation.name"]): one for _, one in events}

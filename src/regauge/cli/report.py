@@ -177,7 +177,7 @@ def _json_pieces(record: RunRecord, rows: Iterable[dict[str, Any]]) -> Iterator[
 
 
 def _format_of(output: str) -> Format:
-    suffix = "" if output == STDOUT else Path(output).suffix.lower()
+    suffix = Path(output).suffix.lower()
     fix = f"add --format, or end the name with {', '.join(list(_SUFFIXES)[:5])}"
     if not suffix and output != STDOUT:
         echo(f"note: {output} has no suffix, so it is Markdown; for another format {fix}", err=True)

@@ -569,13 +569,13 @@ class MutantClassifier:
         selected_cases = sorted(novel_cases, key=promise, reverse=True)[: policy.fresh_cases]
         cases: list[tuple[list[str], list[str]]] = []
         p_value = 1.0
-        for number, key in enumerate(selected_cases):
+        for key in selected_cases:
             texts = await base.texts(key, policy.more_base_outputs)
             before = len(self._trials[key])
             for _ in range(policy.fresh):
                 await self._run_trials([key])
             cases.append((texts, [trial.output for trial in self._trials[key][before:]]))
-            p_value = base.outputs.difference_p_value(cases, noise=noise, seed=seed + number)
+            p_value = base.outputs.difference_p_value(cases, noise=noise, seed=seed)
             # Each test has an equal share of the level.
             p_value *= len(selected_cases)
             if p_value <= policy.changed * _SHARES[2]:

@@ -129,9 +129,6 @@ class _Run:
         )
 
     async def _measure_block(self, block: _Block, only: Collection[str] | None) -> None:
-        if len(block.ids) * len(self.base.cases) < _PROBE_SAVES:
-            await self.measure_mutants(block.blocks, block.ids, only)
-            return
         change = block.change
         result = await self._classify(change, only)
         if result.kind == "no-effect":

@@ -366,7 +366,7 @@ def choose_label(
     labels = instructions.labels
     if key is not None and key.name != instructions.label_key:
         labels = read_labels(instructions.text, key.enum)
-    texts = tuple(f.value for f in document.fields if f.value) or (document.text,)
+    texts = tuple(f.value for f in document.fields)
     if len(" ".join(texts)) < len(document.text) / 2:
         texts = (document.text,)
     tie_breakers = tuple(dice.throw(f"whim {label.name}") for label in labels)

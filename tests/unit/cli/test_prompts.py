@@ -64,6 +64,13 @@ def test_a_prompt_without_versions_names_the_command_that_makes_one(root: Path):
     assert "+  - {role: user, content: ho}" in output
 
 
+def test_a_log_outside_of_git_has_no_days_and_says_why(root: Path):
+    note = "note: not in a git repository, so no days and no commits\n"
+    assert run("log", "triage").startswith(note)
+    git(root, "init", "-q", "-b", "main")
+    assert note not in run("log", "triage")
+
+
 def test_an_eval_names_its_target_unless_evals_of_the_name_test_several(root: Path):
     (root / "app.py").write_text("def run(q): return q\ndef other(q): return q\n")
     (root / "evals").mkdir()
@@ -77,3 +84,19 @@ def test_an_eval_names_its_target_unless_evals_of_the_name_test_several(root: Pa
     several = "evals named 'orders' test several targets: app:other, app:run\n  fix: name one"
     with pytest.raises(RegaugeError, match=several):
         run("show", "orders")
+
+
+def test_the_identity_of_a_target_is_shown_with_its_lists_and_files(root: Path):
+    (root / "pyproject.toml").write_text(
+        '[tool.regauge.targets.tool]\nkind = "command"\nargv = ["cat", "é"]\nversion = "2"\n'
+    )
+    (root / "evals").mkdir()
+    (root / "evals/test_tool.py").write_text(
+        'from regauge import golden\n@golden("orders", target="tool")\ndef test_tool(result): ...\n'
+    )
+    lines = run("show", "tool").splitlines()
+    assert lines[0] == "tool 2"
+    shown = dict(line.split(maxsplit=1) for line in lines[1:])
+    assert shown["argv"] == '["cat", "é"]'
+    assert shown["kind"] == "command"
+    assert shown["evals"] == "orders"

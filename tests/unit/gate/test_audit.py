@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import asynccontextmanager
+from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from regauge.evidence import Count
 from regauge.gate import GatePolicy
-from regauge.gate._audit import AuditedTrial, audit_fresh, recorded_outcomes, today_is_worse
+from regauge.gate._audit import (
+    AuditedTrial,
+    audit_by_steps,
+    audit_fresh,
+    recorded_outcomes,
+    today_is_worse,
+)
 from regauge.gate.power import operating_line
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedCase
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from regauge.runner import PlannedTrial, Trial
     from tests.parts import EvalParts
 
 
@@ -134,3 +146,44 @@ def test_each_committed_trial_of_evals_and_gate_is_compared_once(
     )
     assert [f"{t.series} {t.number} {'-+'[t.passed]}" for t in trials] == outcomes
     assert {(t.prompt, t.case) for t in trials} <= {("a", "c0")}
+
+
+@pytest.mark.parametrize(
+    ("failing", "steps", "result"),
+    [(0, 1, "agree"), (1, 2, "agree"), (400, 1, "better")],
+)
+def test_an_audit_repeats_few_trials_once_each_and_more_after_a_doubt(
+    made: EvalParts, failing: int, steps: int, result: str
+):
+    """Few fail again: the first step of a tenth ends the audit if none or all of its trials do."""
+    batches: list[list[PlannedTrial]] = []
+
+    class Trials:
+        async def run_all(self, draws: list[PlannedTrial]) -> list[Trial]:
+            first = sum(map(len, batches))
+            batches.append(draws)
+            return [
+                made.trial(0, "failed" if number < failing else "passed")
+                for number in range(first, first + len(draws))
+            ]
+
+    @asynccontextmanager
+    async def open_trials() -> AsyncIterator[Trials]:
+        yield Trials()
+
+    trials = [
+        AuditedTrial(prompt="a", case=f"c{n % 50}", series="evals", number=n // 50, passed=True)
+        for n in range(400)
+    ]
+    cases = {f"c{n}": PlannedCase(made.suite(), made.case(n)) for n in range(50)}
+    session = cast("Any", SimpleNamespace(open_trials=open_trials))
+    report = asyncio.run(audit_by_steps(session, trials, cases, ["severity"], seed="s"))
+    assert (len(batches), report.result) == (steps, result)
+    sizes = [len(batch) for batch in batches]
+    assert 20 <= sizes[0] <= 60
+    assert all(120 <= first + second <= 200 for first, second in pairwise(sizes))
+    draws = [(draw.planned_case.case.id, draw.trial) for batch in batches for draw in batch]
+    numbers: dict[str, list[int]] = {}
+    for case, number in draws:
+        numbers.setdefault(case, []).append(number)
+    assert all(found == [1000 + n for n in range(len(found))] for found in numbers.values())

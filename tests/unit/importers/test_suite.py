@@ -11,13 +11,16 @@ import pytest
 from regauge.importers import load_importer
 from regauge.importers._description import SourcePlace
 from regauge.importers._suite import ImportedSuite, Row, chat_of, shared_messages
-from regauge.importers.promptfoo._tests import _resolve
+from regauge.importers.promptfoo._context import Context
+from regauge.importers.promptfoo._tests import _csv_test, _expand, _resolve
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = "prompts: [a]\nproviders: [openai:gpt-4o]\ntests: [{vars: {q: a}}]\n"
 PLACE = SourcePlace(path="suite.json", line=3)
+EQUAL = {"type": "equals", "value": "x"}
+OPTION = "__config:__expected"
 MESSAGES = [{"role": "user", "content": "Sort {{text}} by {{kind}}"}]
 
 
@@ -161,3 +164,101 @@ def test_a_link_beside_an_eval_object_is_passed_over_and_the_files_after_it_are_
     imported = load_importer("openai-evals")(tmp_path / "export", root=tmp_path)
     (cases,) = imported.datasets.values()
     assert [case.document["inputs"] for case in cases] == [{"text": "late"}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "test"),
+    [
+        ({" q ": "a", "__expected": "x", "p": ""}, {"vars": {"q": "a", "p": ""}, "assert": [EQUAL]}),
+        ({"__expected": " ", "__expected2": "x"}, {"assert": [EQUAL]}),
+        ({"__expected": "x", "__metric": "m"}, {"assert": [{**EQUAL, "metric": "m"}]}),
+        # Options of a column; `__expected` and `__expected1` are the same one.
+        ({"__expected": "x", f"{OPTION}:threshold": "1"}, {"assert": [{**EQUAL, "threshold": "1"}]}),
+        ({"__expected1": "x", f"{OPTION}:threshold": "1"}, {"assert": [{**EQUAL, "threshold": "1"}]}),
+        (
+            {"__expected": "x", "__expected2": "x", f"{OPTION}2:threshold": "1"},
+            {"assert": [EQUAL, {**EQUAL, "threshold": "1"}]},
+        ),
+        ({"__expected": "x", f"{OPTION}3:threshold": "1", f"{OPTION}:": "1"}, {"assert": [EQUAL]}),
+        ({"__expected": "x", f"{OPTION}:threshold": " "}, {"assert": [EQUAL]}),
+        ({"__prefix": "P ", "__suffix": ""}, {"options": {"prefix": "P ", "suffix": ""}}),
+        ({"__metadata:a": "b", "__metadata:c[]": "d, e"}, {"metadata": {"a": "b", "c": "d, e"}}),
+        ({"__description": "D", "__providerOutput": "o"}, {"description": "D", "providerOutput": "o"}),
+        ({"__description": "", "__providerOutput": ""}, {}),
+        ({"__threshold": " .5 "}, {"threshold": 0.5}),
+        ({"__threshold": "1"}, {"threshold": 1.0}),
+        ({"__threshold": "high"}, {}),
+    ],
+)  # fmt: skip
+def test_a_row_of_a_csv_file_is_a_test(cells: dict[str, str], test: dict[str, Any]):
+    assert _csv_test(cells) == {"vars": {}, "assert": [], "options": {}, "metadata": {}, **test}
+
+
+DEFAULT_TEST = {
+    "vars": {"a": "1", "b": "2"},
+    "options": {"prefix": "p", "provider": "x:y"},
+    "metadata": {"team": "ops", "kind": "k"},
+    "threshold": 0.5,
+    "provider": "openai:gpt-4o",
+    "prompts": ["one"],
+    "providerOutput": "o",
+    "assert": [{"type": "equals", "value": "x"}],
+}
+OWN_KEYS = {
+    "vars": {"b": "3"},
+    "options": {"prefix": "q"},
+    "metadata": {"kind": "l"},
+    "threshold": 0,
+    "provider": "openai:gpt-5",
+    "prompts": "two",
+    "providerOutput": "mine",
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "values"),
+    [
+        (
+            {},
+            {
+                "vars": {"a": "1", "b": "2"},
+                "options": {"prefix": "p", "provider": "x:y"},
+                "metadata": {"team": "ops", "kind": "k"},
+                "threshold": 0.5,
+                "providers": ["openai:gpt-4o"],
+                "prompts": ["one"],
+                "output": "o",
+            },
+        ),
+        (
+            OWN_KEYS,
+            {
+                "vars": {"a": "1", "b": "3"},
+                "options": {"prefix": "q", "provider": "x:y"},
+                "metadata": {"team": "ops", "kind": "l"},
+                "threshold": 0.0,
+                "providers": ["openai:gpt-5"],
+                "prompts": ["two"],
+                "output": "mine",
+            },
+        ),
+    ],
+)
+def test_a_test_without_a_key_has_that_of_the_default_test(
+    tmp_path: Path, body: dict[str, Any], values: dict[str, Any]
+):
+    context = Context(suite_at(tmp_path), tmp_path / "suite.json")
+    (test,) = _expand(body, DEFAULT_TEST, context, PLACE, 1)
+    assert {key: getattr(test, key) for key in values} == values
+    assert [assertion.body["value"] for assertion in test.assertions] == ["x"]
+
+
+@pytest.mark.parametrize(("tests_max", "count"), [(4, 4), (3, 0)])
+def test_lists_make_as_many_tests_as_there_is_room_for(tmp_path: Path, tests_max: int, count: int):
+    suite = suite_at(tmp_path)
+    body = {"vars": {"a": ["1", "2"], "b": ["3", "4"], "c": "5"}}
+    tests = [*_expand(body, {}, Context(suite, tmp_path / "suite.json"), PLACE, tests_max)]
+    assert len(tests) == count
+    assert [note.text for note in suite.imported.notes] == [
+        "a test is not imported: its lists make 4 tests, of 20,000 in all"
+    ] * (not count)

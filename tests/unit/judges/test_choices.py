@@ -135,9 +135,10 @@ def test_an_answer_that_states_a_verdict_decides_nothing():
 def test_those_of_github_ask_in_words_of_ours(plugin: str, criterion: str):
     declared, case = judges(f"  - name: x\n    uses: github/{plugin}\n")
     assert criterion_of(bound(declared)) == criterion
-    calls = Calls(lambda *_: "Verdict: 4")
-    verdict = asyncio.run(bound(declared).judge_with(completion("wet"), case, calls))
-    assert (verdict.outcome, verdict.score) == ("pass", 0.75)
+    for grade, score in {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0}.items():
+        calls = Calls(lambda *_, grade=grade: f"Verdict: {grade}")
+        verdict = asyncio.run(bound(declared).judge_with(completion("wet"), case, calls))
+        assert (verdict.outcome, verdict.score) == ("pass" if score else "fail", score)
 
 
 @pytest.mark.parametrize(

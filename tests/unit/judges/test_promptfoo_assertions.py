@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import javascript, judge_from_spec, promptfoo_python
 from regauge.judges._output import JudgedOutput
+from regauge.judges._v8 import ScriptLimitError, _engine
 from regauge.providers import Completion, ToolCall, Usage
 from tests.unit.judges.samples import CASE, completion
 
@@ -249,6 +250,18 @@ def test_threads_and_forked_processes_get_their_own_verdicts():
         timeout=120,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+
+
+def test_an_engine_that_was_killed_is_an_error_and_the_next_one_starts():
+    engine = _engine(os.getpid())
+    for _ in range(2):
+        assert verdict({"javascript": "true"})[0] == "pass"
+        process = engine._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        with pytest.raises(ScriptLimitError, match="it took more than 64 MB of memory"):
+            engine.run("true", {}, timeout_s=60, memory_mb=64)
 
 
 def test_the_engine_ends_with_the_run_that_started_it():

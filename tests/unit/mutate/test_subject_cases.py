@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from regauge.evidence import Count
 from regauge.gate.baselines import BaselineKey, StoredBaseline, StoredTrials
 from regauge.judges import contains, max_words
-from regauge.mutate._subject import _case, member_key
+from regauge.mutate import JudgedTrial
+from regauge.mutate._subject import EvalBench, _case, member_key
 from regauge.runner import PlannedCase
+
+if TYPE_CHECKING:
+    from regauge.runner import PlannedTrial, Trial
 
 KEY = BaselineKey(prompt="a" * 64, model="sim:m", dataset="d", judges={"max_words(3)": "b" * 64})
 
@@ -71,6 +77,46 @@ def test_a_case_is_critical_once_proven_and_blocks_unless_it_is_tracked_or_accep
         guard = _case("c0", planned, baseline, accepted=accepted)
         assert (guard.tier, guard.blocks) == (held, tier != "tracked" and not accepted)
         assert (guard.baseline and guard.baseline.total) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "judged", "passed"),
+    [("same", [("max_words(3)",)], True), ("other", [("max_words(3)",), ("max_words(3)", "tone")], False)],
+)  # fmt: skip
+def test_llm_judges_judge_the_outputs_of_a_mutant_that_the_base_does_not_have(
+    made: Any, text: str, judged: list[tuple[str, ...]], *, passed: bool
+):
+    tone = cast("Any", SimpleNamespace(name="tone", kind="rubric", digest="t"))
+    suite = replace(
+        made.suite(),
+        judges=(max_words(3), tone),
+        judge_statuses={"tone": cast("Any", SimpleNamespace(blocking=True))},
+    )
+    drawn: list[tuple[str, ...]] = []
+
+    class Trials:
+        async def run(self, draw: PlannedTrial) -> Trial:
+            judges = draw.planned_case.suite.judges
+            is_base = draw.planned_case.suite.prompt is suite.prompt
+            if not is_base:
+                drawn.append(tuple(judge.name for judge in judges))
+            trial: Trial = made.trial(outcome="passed" if is_base else "failed")
+            source, (verdict,) = trial.sourced_completion, trial.verdicts
+            assert source is not None
+            completion = replace(source.completion, text="same" if is_base else text)
+            return replace(
+                trial,
+                sourced_completion=replace(source, completion=completion),
+                verdicts=tuple(replace(verdict, judge=judge.name) for judge in judges),
+            )
+
+    members = {"c0": PlannedCase(suite, made.case())}
+    bench = EvalBench(cast("Any", SimpleNamespace(members=members)), cast("Any", Trials()))
+    mutant = replace(suite.prompt, messages=suite.prompt.messages[:1])
+    (trial,) = asyncio.run(bench.run_trials(mutant, [("c0", 0)]))
+    assert isinstance(trial, JudgedTrial)
+    assert (trial.output, drawn) == (text, judged)
+    assert trial.facts.checks == {"max_words(3)": passed, "tone": passed}
 
 
 def test_a_case_of_an_earlier_eval_keeps_its_key(made: Any):

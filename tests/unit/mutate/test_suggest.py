@@ -80,7 +80,9 @@ class Scripted:
             self.drawn.append((side, number))
             passed = self.rule(side, number)
             facts = TrialFacts(checks={"label": passed}, output_digest=str(passed))
-            found.append(JudgedTrial(facts=facts, output=json.dumps({"label": passed})))
+            found.append(
+                JudgedTrial(facts=facts, output=json.dumps({"label": passed, "trial": number}))
+            )
         return found
 
 
@@ -166,6 +168,14 @@ def test_five_fresh_trials_run_on_each_side():
     drawn = proving(Drafts("sda"))
     assert len({*drawn}) == len(drawn) == 10
     assert [side for side, _ in drawn].count("mutant") == 5
+
+
+def test_an_offered_case_shows_the_outputs_of_its_first_fresh_trial():
+    first = min(number for _, number in proving(Drafts("sda")))
+    found = search(Scripted(as_wanted, []), Drafts("sda"))
+    assert found.judges == ("label",)
+    assert json.loads(found.output) == {"label": True, "trial": first}
+    assert json.loads(found.mutant_output) == {"label": False, "trial": first}
 
 
 def test_a_later_draft_is_proven_by_trials_of_its_own():

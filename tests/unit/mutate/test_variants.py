@@ -109,3 +109,42 @@ def test_a_number_of_a_case_is_moved_next_to_each_limit():
 def test_a_case_without_a_text_has_no_variants():
     case = GoldenCase(id="n", inputs={"n": 3}, expected=None, split="train")
     assert not [*_vary(case, "Name the disk.", [case])]
+
+
+OTHER = "Another report came."
+WEB = "The disk is full. It was noon."
+EXCHANGED = ("The disk is full.", "It was noon.")
+
+
+@pytest.mark.parametrize(
+    ("text", "instruction", "variants"),
+    [
+        # Sentences that share words with the instruction, and the others.
+        (WEB, "- Name the disk.", (*EXCHANGED, OTHER)),
+        ("The disk is full.\nThe disk is big.", "- Name the disk.", (OTHER,)),
+        (WEB, "- Be kind.", (OTHER,)),
+        # A definition of at least four words is a sentence, added and alone; so is each of its parts.
+        (WEB, "- warning: disk is full", (*EXCHANGED, OTHER)),
+        (WEB, "- warning: the disk is slow", (*EXCHANGED, "The disk is slow.", f"{WEB} The disk is slow.", OTHER)),
+        (
+            WEB,
+            "- warning: the disk is slow, or a node is down",
+            (*EXCHANGED, "The disk is slow.", f"{WEB} The disk is slow.", "A node is down.", f"{WEB} A node is down.", OTHER),
+        ),
+        # Numbers on both sides of a limit.
+        ("Full at 80%", "- warning: over 90%", ("Full at 89%", "Full at 91%", OTHER)),
+        # Texts of less than a third of the words are left out.
+        ("The disk is full of old logs and of new ones. Noon.", "- Name noon.", ("The disk is full of old logs and of new ones.",)),
+    ],
+)  # fmt: skip
+def test_a_text_varies_by_its_sentences_by_definitions_and_by_other_texts(
+    text: str, instruction: str, variants: tuple[str, ...]
+):
+    cases = [
+        GoldenCase(id=str(n), inputs={"text": one, "n": n}, expected="warning", split="train")
+        for n, one in enumerate([text, OTHER, " "])
+    ]
+    end = "" if text.endswith(".") else "."
+    texts = [inputs["text"] for inputs in _vary(cases[0], instruction, cases)]
+    assert texts == [*variants, f"{text}{end} {OTHER}"]
+    assert all(inputs["n"] == 0 for inputs in _vary(cases[0], instruction, cases))

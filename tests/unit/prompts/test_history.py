@@ -161,6 +161,20 @@ def test_a_repository_that_git_does_not_know_is_none(project, tmp_path):
         Repository.find(project.root)
 
 
+def test_a_link_out_of_the_repository_is_refused(project, greet, tmp_path_factory):
+    repository = Repository.open(project.root)
+    outside = tmp_path_factory.mktemp("outside") / "p.prompt.yml"
+    outside.write_text(TEXT)
+    linked, inner = (project.root / f"prompts/{name}.prompt.yml" for name in ("linked", "inner"))
+    linked.symlink_to(outside)
+    inner.symlink_to(project.root / "prompts/greet.prompt.yml")
+    repository.check_inside(inner)
+    assert repository.inside(linked) == "prompts/linked.prompt.yml"
+    for check, path in [(repository.check_inside, linked), (repository.inside, outside)]:
+        with pytest.raises(GitError, match="is outside the git repository"):
+            check(path)
+
+
 def test_first_parents_are_counted(project, greet):
     repository = Repository.open(project.root)
     assert [repository.reaches(ref) for ref in ("HEAD", "HEAD~3", "nope")] == [3, 0, None]

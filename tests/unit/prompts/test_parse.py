@@ -130,6 +130,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         ),
         (f"model:\n  name: gpt-4\n{MESSAGES}", ":2: model must be a text, not a mapping"),
         ("messages:\n- role: robot\n  content: x", ":2: role 'robot' is unknown"),
+        ("messages:\n- role: [a]\n  content: x", ":2: the role of a message must be a text"),
         ("messages:\n- role: user\n  content: ' '", ":3: the content of a message is empty"),
         ("messages:\n- role: user\n  content: [a]", "must be a text, not a list"),
         (f"responseFormat: json_schema\n{MESSAGES}", ":1: there is no schema for json_schema"),

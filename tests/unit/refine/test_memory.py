@@ -77,6 +77,24 @@ def test_a_rule_that_did_not_help_in_one_place_may_be_tried_in_another():
     assert not guarded.refuses("json/missing", before, here), "a guard's suspicion proves nothing"
 
 
+def test_a_rejection_by_a_person_holds_in_all_places():
+    before = PromptText.from_contents(
+        "# Form\n- Be short.\n# Content\n- Give times in UTC.\n{{input}}"
+    )
+    here = apply(before, adding("- Answer only in yaml format.", "- Be short.").ops)
+    there = apply(
+        before, adding("- Please answer only in yaml format!", "- Give times in UTC.").ops
+    )
+    for result, word in {"refuted": "", "rejected-by-person": "nearly the same"}.items():
+        refused = (
+            Memory()
+            .with_attempts(entry(before, here, result))
+            .refuses("json/missing", before, there)
+        )
+        assert bool(refused) is bool(word)
+        assert word in refused
+
+
 def test_the_inverse_of_an_accepted_edit_is_refused():
     before = without("json")
     after = apply(before, adding(JSON).ops)

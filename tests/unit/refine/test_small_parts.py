@@ -15,11 +15,19 @@ from regauge.judges import max_chars, max_words
 from regauge.project import Project
 from regauge.providers import ModelId
 from regauge.refine.guards import CaseText
-from regauge.refine.problem import _neighbours, _representatives
+from regauge.refine.loop._state import Spending
+from regauge.refine.problem import _RUN_WORDS, _neighbours, _representatives, _runs
 from regauge.refine.runs import status_of
-from regauge.refine.subject import _joined_suites, _kinds, _nearest, goal_name, goals_for
-from regauge.refine.trials import _describe_error, _interrupted
-from regauge.runner import PlannedCase
+from regauge.refine.subject import (
+    _joined_suites,
+    _kinds,
+    _nearest,
+    deciding_judges,
+    goal_name,
+    goals_for,
+)
+from regauge.refine.trials import _describe_error, _interrupted, count_replayed, trial_spending
+from regauge.runner import CallTotals, PlannedCase
 from tests.parts import EvalParts
 
 if TYPE_CHECKING:
@@ -169,6 +177,66 @@ def test_a_goal_names_what_it_may_mean(name: str | None, names: list[str], words
 
 def test_a_usage_error_is_no_interruption_by_a_provider():
     assert _interrupted(UsageError("no"), "t").reason == "unmeasured"
+
+
+@pytest.mark.parametrize("words", [0, 1, _RUN_WORDS - 1, _RUN_WORDS, _RUN_WORDS + 2])
+def test_a_text_has_the_whole_runs_of_its_words_alone(words: int):
+    names = [f"Word{number}" for number in range(words)]
+    runs = _runs(", ".join(names) + ".")
+    assert len(runs) == max(0, words - _RUN_WORDS + 1)
+    assert all(len(run.split()) == _RUN_WORDS for run in runs)
+    assert all(run in " ".join(names).casefold() for run in runs)
+
+
+JUDGED = CallTotals(calls=3, live=1, cost_usd=0.25)
+
+
+@pytest.mark.parametrize(
+    ("source", "calls", "usd", "judge_calls", "replayed"),
+    [
+        ("live", None, 0.5, 0, 0),
+        ("local", None, 0.5, 0, 1),
+        ("recording", None, 0.0, 0, 1),
+        ("live", JUDGED, 0.75, 3, 2),
+        ("recording", JUDGED, 0.0, 3, 3),
+        ("live", replace(JUDGED, cost_usd=None), 0.5, 3, 2),
+        (None, JUDGED, 0.0, 3, 2),
+        (None, None, 0.0, 0, 0),
+    ],
+)
+def test_a_trial_counts_its_calls_and_their_first_cost(
+    source: Any, calls: CallTotals | None, usd: float, judge_calls: int, replayed: int
+):
+    trial = EvalParts().trial(source=source)
+    if source is None:
+        trial = replace(trial, sourced_completion=None)
+    trial = replace(trial, verdicts=(replace(trial.verdicts[0], calls=calls),))
+    assert trial_spending(trial) == Spending(calls=1, judge_calls=judge_calls, usd=usd)
+    assert count_replayed(trial) == replayed
+
+
+@pytest.mark.parametrize(
+    ("check", "judges"),
+    [
+        (None, ["max_words(9)", "tone", "style"]),
+        ("tone", ["max_words(9)", "tone"]),
+        ("max_words(9)", ["max_words(9)"]),
+        ("no such check", ["max_words(9)"]),
+    ],
+)
+def test_a_trial_for_one_check_needs_the_blocking_rules_and_its_own_llm_judge(
+    check: str | None, judges: list[str]
+):
+    models = [cast("Any", SimpleNamespace(name=name)) for name in ("tone", "style", "advice")]
+    statuses = {
+        judge.name: cast("Any", SimpleNamespace(blocking=judge.name != "advice"))
+        for judge in models
+    }
+    suite = replace(EvalParts().suite(), judges=(max_words(9), *models), judge_statuses=statuses)
+    assert [judge.name for judge in deciding_judges(suite, check)] == judges
+    without_rules = replace(suite, judges=tuple(models))
+    expected = ["tone"] if check == "tone" else ["tone", "style"]
+    assert [judge.name for judge in deciding_judges(without_rules, check)] == expected
 
 
 def test_evals_that_judge_the_same_completions_are_joined():

@@ -164,6 +164,24 @@ def test_a_run_whose_tests_fail_apart_from_their_judges_is_never_green(made: Any
     assert page.reasons == ("eval[c0]: assert False",)
 
 
+def test_a_case_whose_test_fails_apart_from_its_judges_is_failed_in_the_rows(
+    made: Any, tmp_path: Path
+):
+    outcomes = {"eval[c0]": "passed", "eval[c1]": "passed", "eval[c2]": "unmeasured"}
+    results = [
+        made.result([made.trial(0, outcome)], case=made.case(number), node_id=node)
+        for number, (node, outcome) in enumerate(outcomes.items())
+    ]
+    failed = dict.fromkeys(["eval[c0]", "eval[c2]"], "assert False")
+    run = write(tmp_path / "run", *results, failed_tests=failed)
+    rows = [json.loads(line) for line in (run / "trials.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["node"], row["case_outcome"]) for row in rows] == [
+        ("eval[c0]", "failed"),
+        ("eval[c1]", "passed"),
+        ("eval[c2]", "unmeasured"),
+    ]
+
+
 def test_a_prompt_counts_measured_cases_alone(made: Any, tmp_path: Path):
     (prompt,) = overview(made, tmp_path, "passed", "passed", "failed", "unmeasured").prompts
     assert (prompt.passed, prompt.measured, prompt.rate) == (2, 3, 2 / 3)

@@ -333,6 +333,14 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
         *styled(suite_lines(suites)),
         *styled(suite_lines(tally.suites(across_versions=True)[:1])),
         *styled(suite_lines([])),
+        *styled(
+            suite_lines(
+                [
+                    suites[0].model_copy(update={"failed": failed, "unmeasured": unmeasured})
+                    for failed, unmeasured in [(0, 0), (1, 0), (0, 1)]
+                ]
+            )
+        ),
         *styled(judge_lines(suites)),
         *styled(failed_lines(failed, suites)),
         *styled(cause_lines(tally.causes())),

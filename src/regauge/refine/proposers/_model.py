@@ -670,13 +670,11 @@ def build_request(
     Args:
         prompt: A packaged prompt.
         model: The refiner model.
-        texts: A text for each input of the prompt; others are left out.
+        texts: A text for each input of the prompt.
         note: The text about delimiters, with a field for their `nonce`.
         trial: The number of the trial.
         temperature: The temperature; None for the prompt's own.
     """
-    names = {input_spec.name for input_spec in prompt.inputs or ()}
-    texts = {key: text for key, text in texts.items() if key in names}
     nonce = nonce_of(texts)
     inputs: Mapping[str, JSON] = delimit_texts(texts, nonce)
     warmth = {} if temperature is None else {"temperature": temperature}

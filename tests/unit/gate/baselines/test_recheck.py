@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, strategies as st
 
 from regauge.gate import Count, Drift, GatePolicy, Recheck
@@ -75,6 +76,23 @@ def test_cases_that_pass_now_begin_a_new_history_and_are_no_harm():
     drift, _ = rechecked(known([0, *[12] * 9]), lambda *_: True, trials=3)
     assert [(change.case, change.direction) for change in drift.changes] == [("case-0", "better")]
     assert (drift.worse, drift.stale) == (False, True)
+
+
+@pytest.mark.parametrize("passed", [0, 1, 2])
+@pytest.mark.parametrize("worse", [4, 12])
+def test_worse_cases_are_no_evidence_for_better_ones(passed: int, worse: int):
+    """As many trials show that a case passes now, whether or not others fail now."""
+
+    def better(others: int) -> list[str]:
+        drift, _ = rechecked(
+            known([passed, *[12] * 60]),
+            lambda case, _: case == "case-0" or int(case[5:]) > others,
+            trials=1,
+        )
+        assert len(drift.changes) == 1 + others
+        return [str(change) for change in drift.changes if change.direction == "better"]
+
+    assert better(worse) == better(0)
 
 
 def test_who_never_answered_before_is_told():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from regauge.refine.analysis import Tally
 from regauge.refine.loop._state import Spending, TrialResults
 from regauge.refine.problem import problem_of
 from tests.unit.refine.proposers.problems import CASES, prompt, told
@@ -42,6 +43,20 @@ def test_a_few_cases_of_each_kind_are_shown_and_more_are_searched(
         (text,) = case.inputs.values()
         assert 2_000 <= len(str(text)) < 2_100
         assert str(text).startswith("Alert case-")
+
+
+@pytest.mark.parametrize(("length", "cut"), [(2_000, 0), (2_001, 1), (2_500, 500)])
+def test_long_inputs_and_outputs_keep_their_beginning_and_end(length: int, cut: int) -> None:
+    text = "a" * 1_000 + "b" * (length - 2_000) + "c" * 1_000
+    output = "a" * 500 + "b" * (length - 2_000) + "c" * 500
+    _, state, _ = told("Rate alerts.")
+    (outcome,) = state.tally.failures(state.text.digest, "one", state.mode.check)
+    state = replace(state, tally=Tally().with_outcomes([replace(outcome, output=output)]))
+    cases = {name: replace(case, inputs={"alert": text}) for name, case in CASES.items()}
+    case = problem_of(state, {"one": cases["one"]}).failing[0]
+    middle = f"\n[... {cut} characters ...]\n" if cut else ""
+    assert case.inputs == {"alert": "a" * 1_000 + middle + "c" * 1_000}
+    assert case.output == "a" * 500 + middle + "c" * 500
 
 
 def test_only_cases_of_the_search_are_shown() -> None:

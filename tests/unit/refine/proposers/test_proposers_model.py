@@ -87,6 +87,15 @@ def test_four_candidates_are_drawn_at_rising_temperatures_as_trials_of_their_own
     assert apply(prompt(NOW), said.edits[0].ops).messages[0].content == RELEASED
 
 
+def test_a_reply_that_cannot_be_read_is_not_kept_for_a_later_run() -> None:
+    forgotten: list[CompletionRequest] = []
+    ask = Replies("no edit at all", json.dumps(ADD))
+    _, _, problem = told(NOW)
+    said = asyncio.run(request_edits(MODEL, problem, ProposerCalls(ask, 2, forgotten.append)))
+    assert len(said.edits) == 1
+    assert forgotten == ask.asked[:1]
+
+
 def test_no_more_calls_are_made_than_are_left() -> None:
     said, ask = proposals(json.dumps(ADD), model_calls=2)
     assert len(ask.asked) == said.spending.model_calls == 2
