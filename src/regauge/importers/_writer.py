@@ -120,12 +120,7 @@ def _drop_faulty(imported: Imported, root: Path) -> None:
             place = SourcePlace(path=imported.sources[0] if imported.sources else file.path)
             text = f"the prompt {prompt.name} is not written: {error.diagnostics[0].message}"
             imported.note("manual", place, text)
-            imported.prompts.remove(prompt)
-            imported.evals = [
-                imported_eval
-                for imported_eval in imported.evals
-                if imported_eval.prompt != prompt.name
-            ]
+            imported.drop(prompt)
 
 
 def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from regauge.errors import ProviderError
@@ -93,9 +92,10 @@ class TargetProvider:
                 caller = self._caller()
                 if isinstance(caller, PythonCaller):
                     await caller.prepare()
-                began = time.perf_counter()
+                timeout_s, spent_s = min(self._timeout_s, ledger.left_s), ledger.spent_s
                 try:
-                    output = await caller.call(case, timeout_s=min(self._timeout_s, ledger.left_s))
+                    with ledger.clock():
+                        output = await caller.call(case, timeout_s=timeout_s)
                 except AttemptError as error:
                     if error.kind == "rate-limit":
                         permit.on_rate_limit(error.quotas)
@@ -107,15 +107,12 @@ class TargetProvider:
                         kind = "unavailable"
                         text = f"{error.message}\n  fix: have the code of the base run here"
                     raise AttemptError(text, kind=kind, transient=transient) from error
-                finally:
-                    took_s = time.perf_counter() - began
-                    ledger.spent_s += took_s
                 permit.on_success()
                 return completion_of(
                     output,
                     provider=request.provider,
                     model=self._target.name,
-                    latency_s=took_s,
+                    latency_s=ledger.spent_s - spent_s,
                     cost_usd=self._settings.cost_usd,
                     attempts=ledger.attempts,
                 )
