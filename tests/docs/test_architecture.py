@@ -16,6 +16,7 @@ from tests.docs.pages import ROOT
 from tests.place import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
@@ -50,6 +51,28 @@ def test_every_file_that_a_package_speaks_of_is_there(package: Path):
     assert not [name for name in named if not (package.parent / name).exists()]
 
 
+def imports_of(module: str) -> Iterator[str]:
+    """The modules, and the names in them, that a module imports from regauge."""
+    for node in ast.walk(ast.parse((ROOT / "src/regauge" / module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_packages_import_what_others_export():
+    """A file that begins with `_` is private to its package."""
+    private = {
+        (module, name)
+        for module in map(module_of, MODULES)
+        for name in imports_of(module)
+        if name.startswith("regauge.")
+        and re.search(r"\._(?!_)", name)
+        and name.split(".")[1] != module.partition("/")[0]
+    }
+    assert not private
+
+
 # Values of other packages, whose attributes are named as fields of regauge.
 FOREIGN = {
     ("cli/__init__.py", "error.message"): "an exception of click",
@@ -64,7 +87,7 @@ FOREIGN = {
     ("judges/_deepeval/live.py", "probe.error"): "a metric of deepeval",
     ("judges/_deepeval/live.py", "probe.score"): "a metric of deepeval",
     ("judges/_deepeval/live.py", "probe.threshold"): "a metric of deepeval",
-    ("judges/_external_calls.py", "error.args"): "the message of an exception",
+    ("judges/external_calls.py", "error.args"): "the message of an exception",
     ("providers/_client.py", "client.project"): "a client of the SDK",
     ("providers/_client.py", "self.client.api_key"): "a client of the SDK",
     ("pytest_gate.py", "report.outcome"): "a report of pytest",

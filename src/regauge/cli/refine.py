@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.refine.document import RefinementResult
-    from regauge.refine.loop._state import LoopState, Note
+    from regauge.refine.loop import LoopState, Note
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 

@@ -14,9 +14,7 @@ import yaml
 from regauge.errors import ConfigError, Diagnostic, PromptError, UsageError
 from regauge.files import read_regular, write_whole
 from regauge.importers._description import SourcePlace
-from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
-from regauge.prompts._parse import SUFFIXES
-from regauge.prompts._versions import LOCK_NAME
+from regauge.prompts import LOCK_NAME, SUFFIXES, PromptLock, parse_prompt, prompt_files, prompt_name
 from regauge.scaffold import NewFile, merge_pyproject, refuse_blocked
 from regauge.strict_json import is_list, is_mapping, mapping_of
 from regauge.wording import first_of, plural

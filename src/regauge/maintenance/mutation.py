@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from regauge.errors import MissingRecordingError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
@@ -33,7 +33,7 @@ from regauge.mutate import (
     suite_facts,
 )
 from regauge.providers import parse_model_id
-from regauge.refine.proposers._model import ProposerCalls
+from regauge.refine.proposers.model import ProposerCalls
 from regauge.reports import money
 from regauge.runner import CaseRequest, PlannedTrial
 from regauge.stop_signals import run_stoppable

@@ -565,7 +565,7 @@ class Refinement:
 
     def check_key(self, environ: Mapping[str, str]) -> None:
         """Check the key of the refiner model, if it may be called."""
-        from regauge.providers._endpoint import Endpoint
+        from regauge.providers import Endpoint
 
         calls_model = bool(self.config.critics and self.options.model_calls)
         if not calls_model or self.options.removals or self._evals.options.record == "none":

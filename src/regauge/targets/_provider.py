@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
 from regauge.prompts import CANDIDATES_ENV
-from regauge.providers import AdaptiveLimit, window_for
-from regauge.providers._failure import AttemptError, Ledger, call_with_retries
+from regauge.providers import AdaptiveLimit, AttemptError, Ledger, call_with_retries, window_for
 from regauge.targets._external import CommandCaller, HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller

@@ -16,7 +16,7 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import javascript, judge_from_spec, promptfoo_python
-from regauge.judges._output import JudgedOutput
+from regauge.judges.output import JudgedOutput
 from regauge.providers import Completion, ToolCall, Usage
 from tests.unit.judges.samples import CASE, completion
 

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given, strategies as st
 
 from regauge.judges.model import _ask
-from regauge.judges.model._ask import delimit_texts, nonce_of
-from regauge.judges.model._response import ResponseError, read_response
+from regauge.judges.model.ask import delimit_texts, nonce_of
+from regauge.judges.model.response import ResponseError, read_response
 from regauge.prompts import RubricSpec
 
 DATA = Path(__file__).parents[2] / "data" / "injections"
