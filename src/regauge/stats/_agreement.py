@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
     from regauge.stats._intervals import FloatArray, IntArray
 
-    # Takes the count of each item in each sample, shape (samples, items), and returns the value of
-    # each sample, NaN if undefined, as `bootstrap_interval` requires.
-
 Label = TypeVar("Label", bound="Hashable")
 Weights = Literal["none", "linear", "quadratic"]
+# Takes the count of each item in each sample, shape (samples, items), and returns the value of each
+# sample, NaN if undefined, as `bootstrap_interval` requires.
 Sampled: TypeAlias = "Callable[[IntArray], FloatArray]"
 Side = Literal["first", "second", "tie"]
 
