@@ -397,14 +397,14 @@ def run_command(
 
 
 def refine_for_model(
-    project: Project, prompt: str, path: Path | None, *, model: str, words: Sequence[str]
+    project: Project, path: Path | None, prompt: str, words: Sequence[str], *, model: str
 ) -> RefinementResult:
     """Refine a prompt on another model; its file stays as it is.
 
     Args:
         path: The directory or file of evals; None for `evals`.
-        model: The model, as `provider:model`.
         words: Further options of `regauge refine`.
+        model: The model, as `provider:model`.
     """
     options = run_command.make_context("refine", [prompt, f"--model={model}", *words]).params
     refine_options = _options(project, prompt, options)
