@@ -73,6 +73,18 @@ def test_packages_import_what_others_export():
     assert not private
 
 
+def test_the_modules_that_pages_import_from_are_public():
+    listed = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8").partition("[[[cog")[0]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    modules = {
+        module
+        for page in pages
+        for module in re.findall(r"(?m)^from (regauge[.\w]*) import", page.read_text("utf-8"))
+    }
+    assert len(modules) > 5
+    assert not {module for module in modules if f"`{module}`" not in listed}
+
+
 # Values of other packages, whose attributes are named as fields of regauge.
 FOREIGN = {
     ("cli/__init__.py", "error.message"): "an exception of click",

@@ -464,10 +464,10 @@ def _deliver_suggestions(
         UnmeasuredError: Trials are missing, for another reason than the budget.
     """
     if options.apply:
-        added, errors = append_suggestions(project, suggestions, subject)
-        for name, place in added:
+        places, errors = append_suggestions(project, suggestions, subject)
+        for name, place in places:
             echo(f"added {name} to {place}", style="green", err=options.as_json)
-        if added:
+        if places:
             text = "  next: review inputs and expectation, remove the tag `review`, then regauge"
             echo(f"{text} baseline update", err=options.as_json)
         if errors:

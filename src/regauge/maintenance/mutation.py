@@ -359,11 +359,11 @@ def append_suggestions(
     Returns:
         The id and place of each added case, and the errors of the others.
     """
-    added: dict[str, tuple[str, str]] = {}
+    places: dict[str, tuple[str, str]] = {}
     errors: list[str] = []
     for suggestion in suggestions:
         case, draft = suggestion.case, suggestion.draft
-        if case is None or draft is None or str(case["id"]) in added:
+        if case is None or draft is None or str(case["id"]) in places:
             continue
         dataset = subject.members[draft.like].suite.dataset.name
         document = redact_case(project, dict(case))
@@ -373,5 +373,5 @@ def append_suggestions(
             errors.append(f"{document['id']}: {error}")
         else:
             place = f"{project.relative(path).as_posix()}:{line}"
-            added[str(case["id"])] = str(document["id"]), place
-    return [*added.values()], errors
+            places[str(case["id"])] = str(document["id"]), place
+    return [*places.values()], errors
