@@ -543,6 +543,8 @@ def _module(path: Path, content: str) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     near = str(path.parent)
+    # promptfoo runs the file from its directory, so its imports have no other name; the entry goes
+    # once the file is loaded.
     sys.path.insert(0, near)
     sys.modules[name] = module
     try:
