@@ -9,7 +9,7 @@ from pathlib import Path
 from regauge.datasets import load_dataset
 from regauge.errors import RegaugeError
 from regauge.judges import Rule, judge_from_spec
-from regauge.judges._output import JudgedOutput
+from regauge.judges.output import JudgedOutput
 from regauge.providers import Completion, Usage
 
 OPTIONS = ("weight", "tier", "metric")

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from regauge.gate import Baseline, Comparison, GateProgress, GateResult, GateRun
     from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
-    from regauge.runner import Trial
+    from regauge.runner import Trial, TrialOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,24 +104,22 @@ class GateFailed(AssertionError):  # noqa: N818 - a failure, not an error
         return printable(self.document.message)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GatedResult(EvalResult):
     """The candidate's trials of one case, with its status in the gate.
 
     Attributes:
         gated: The status, which decides instead of the single trials.
-        outcome: `failed` if the case blocks the change.
     """
 
     gated: CaseDocument
 
-    def __post_init__(self) -> None:
-        outcomes = [trial.outcome for trial in self.trials]
-        self.passed = outcomes.count("passed")
+    @property
+    def outcome(self) -> TrialOutcome:
+        """`failed` if the case blocks the change."""
         if self.gated.status == "unmeasured":
-            self.outcome = "unmeasured"
-        else:
-            self.outcome = "failed" if self.breaks else "passed"
+            return "unmeasured"
+        return "failed" if self.breaks else "passed"
 
     @property
     def status(self) -> str:
@@ -147,22 +145,24 @@ class GatedResult(EvalResult):
             raise GateFailed(self.gated, node_id=self.node_id)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PartResult(EvalResult):
     """The trials of one case in a shard of a gate, without a decision.
 
     Attributes:
         base: The trials of the base.
-        outcome: `unmeasured` if a trial of either side is, else `passed`, even if judges failed
-            it. In a replay, missing recordings of further trials do not count.
     """
 
     base: tuple[Trial, ...] = ()
     status: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        self.passed = [trial.outcome for trial in self.trials].count("passed")
-        self.outcome = "unmeasured" if self.error is not None else "passed"
+    @property
+    def outcome(self) -> TrialOutcome:
+        """`unmeasured` if a trial of either side is, else `passed`, even if judges failed it.
+
+        In a replay, missing recordings of further trials do not count.
+        """
+        return "unmeasured" if self.error is not None else "passed"
 
     @property
     def error(self) -> UnmeasuredError | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from regauge.runner import CaseFailed, TrialOutcome
+    from regauge.runner import CaseFailed
 
 _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.MULTILINE))
 
@@ -122,11 +122,11 @@ class FinishedItems:
     count: int = 0
     without_result: list[str] = field(default_factory=list[str])
     judged_nodes: set[str] = field(default_factory=set[str])
-    _latest: tuple[pytest.Item, EvalResult, TrialOutcome, str] | None = None
+    _latest: tuple[pytest.Item, EvalResult] | None = None
 
     def judge(self, item: pytest.Item, result: EvalResult) -> None:
-        """Add the result of an item, with its present outcome."""
-        self._latest = (item, result, result.outcome, result.not_blocking)
+        """Add the result of an item."""
+        self._latest = (item, result)
         self.judged_nodes.add(item.nodeid)
 
     def report(self, item: pytest.Item, report: pytest.TestReport) -> None:
@@ -149,12 +149,10 @@ class FinishedItems:
         self.errors.setdefault(item.nodeid, error)
 
     def result(self, item: pytest.Item) -> EvalResult | None:
-        """The result of an item that ran, with the outcome before its test function."""
+        """The result of an item that ran."""
         if self._latest is None or self._latest[0] is not item:
             return None
-        _, result, outcome, not_blocking = self._latest
-        result.outcome, result.not_blocking = outcome, not_blocking
-        return result
+        return self._latest[1]
 
     def close(self, items: Iterable[pytest.Item]) -> Iterator[EvalResult]:
         """Count the items; the unmeasured results of those that ran without a result."""

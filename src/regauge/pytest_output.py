@@ -32,6 +32,8 @@ def loggers_may_appear() -> Generator[None]:
 
     pytest iterates over all loggers at each phase of an item. The thread that calls models may
     import a library such as openai meanwhile, which creates loggers and would cause a RuntimeError.
+    An import of openai before the calls would not suffice: providers, judges and their transports
+    are of other packages, too, and load parts of these at their first call.
     """
     manager = logging.root.manager
     manager.loggerDict = _Loggers(manager.loggerDict)

@@ -444,7 +444,8 @@ def pytest_runtest_makereport(
         entries = call.excinfo.traceback
         call.excinfo.traceback = (entries.filter(call.excinfo) or entries)[-1:]
         item.repr_failure = _words_of_error  # type: ignore[method-assign]
-        # pytest calls this one for errors of fixtures, such as an unmeasured `result`.
+        # pytest calls this one for errors of fixtures, such as an unmeasured `result`, and has no
+        # public method for them; the item is about to be reported, and nothing else calls it.
         item._repr_failure_py = _words_of_error  # type: ignore[assignment]  # noqa: SLF001
         _drop_tracebacks(call.excinfo.value)
     report = yield

@@ -160,6 +160,7 @@ class PytestRun:
         self._collected_evals = CollectedEvals()
         self._omissions: list[Diagnostic] = []
         self.finished_items = FinishedItems()
+        self._plan_of: dict[PlannedCase, PlannedCase] = {}
         self._nodes: dict[int, str] = {}
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
@@ -242,7 +243,7 @@ class PytestRun:
             PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites
         ]
         self._collected_evals.suites[node] = suites
-        self._collected_evals.cases += planned_cases
+        self._collected_evals.cases.extend(planned_cases)
         if function is not None:
             self._collected_evals.places.add(place_of(function))
         several = len(suites) > 1
@@ -275,14 +276,16 @@ class PytestRun:
                 collected_evals=self._collected_evals,
                 selected=selected,
             )
-        if self._gate is not None:
-            self._nodes = {
-                id(case): node for item, cases in evals for case, node in nodes_of(item, cases)
-            }
         if self._session.options.shard is not None:
             self._parts = parts_of(self._collected_evals.suites, selected)
         locate([item for item, _ in evals])
-        self._session.prepare(selected)
+        self._plan_of = dict(zip(selected, self._session.prepare(selected).cases, strict=True))
+        if self._gate is not None:
+            self._nodes = {
+                id(self._plan_of[case]): node
+                for item, cases in evals
+                for case, node in nodes_of(item, cases)
+            }
         self._config.hook.pytest_regauge_planned(config=self._config, evals=self._session)
 
     @contextmanager
@@ -320,6 +323,7 @@ class PytestRun:
     def judge_case(self, item: pytest.Item, planned_case: PlannedCase) -> EvalResult:
         """The judged trials of a case, written to the run record with any outcome."""
         self._check_stopped()
+        planned_case = self._plan_of.get(planned_case, planned_case)
         result: EvalResult
         if self._gate is not None:
             gated = result = self._gate.result(planned_case, node_id=item.nodeid)
@@ -330,7 +334,7 @@ class PytestRun:
                 planned_case, node_id=item.nodeid, waiting=self._print_progress
             )
             if result.outcome == "failed":
-                result.not_blocking = self._not_blocking(result)
+                result = replace(result, not_blocking=self._not_blocking(result))
             if item.nodeid not in self.finished_items.judged_nodes:
                 self._writer.add(result)
         self.finished_items.judge(item, result)
@@ -422,7 +426,7 @@ class PytestRun:
                 place = os.path.relpath(
                     self._config.rootpath / path, self._config.invocation_params.dir
                 )
-                error.node = f"{place}{colons}{rest}"
+                error.show_node(f"{place}{colons}{rest}")
                 vars(report)["regauge_failed"] = asdict(failed_case(planned_case, error))
         if isinstance(error, CaseFailed) and (reason := error.result.not_blocking):
             report.outcome = "skipped"
@@ -443,7 +447,9 @@ class PytestRun:
         self, item: pytest.Item, planned_case: PlannedCase, report: pytest.TestReport
     ) -> pytest.ExceptionInfo[BaseException] | None:
         """Report a skipped item as unmeasured, or as failed if judges failed it already."""
-        if self._gate is not None and self._gate.leaves_alone(planned_case):
+        if self._gate is not None and self._gate.leaves_alone(
+            self._plan_of.get(planned_case, planned_case)
+        ):
             self.finished_items.settle(item)
             return None
         excinfo = raise_and_catch(self._error_of_skipped(item, planned_case, report))

@@ -140,7 +140,7 @@ def interrupt_once() -> Generator[None]:
 
     Further signals have no effect for 10 seconds.
     """
-    # Python finalises the process without our handlers.
+    # Python finalises the process without our handlers. Only commands call this, once a process.
     atexit.register(_install, _ALL, signal.SIG_IGN)
     with _handle(_ALL, _ProcessHandler(lambda: True)):
         yield
@@ -237,7 +237,8 @@ def stop_on_signals(
     except KeyboardInterrupt as stopped:
         _drop_frames_without_line(stopped)
         handlers.enter_context(ignore_signals())
-        # The process of an interrupted run is about to end, which takes a while.
+        # The process of an interrupted run is about to end, which takes a while; a run that was not
+        # interrupted registers nothing.
         atexit.register(_install, _ALL, signal.SIG_IGN)
         at_end(handlers.close)
         raise

@@ -19,6 +19,18 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
+def quote(text: str, limit: int = 80) -> str:
+    r"""Quote a text; long text loses its middle, control characters become escapes.
+
+    >>> quote("one\ntwo")
+    "'one\\ntwo'"
+    """
+    if len(text) > limit:
+        head = limit * 2 // 3
+        text = f"{text[:head]} … {text[head - limit :]}"
+    return repr(text)
+
+
 def first_of(names: Iterable[object], limit: int) -> str:
     """The first names, and the number of the others.
 

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from regauge.judges.model._response import (
+from regauge.judges.model.response import (
     ResponseError,
     find_verdict,
     read_response,

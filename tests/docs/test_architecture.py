@@ -16,10 +16,16 @@ from tests.docs.pages import ROOT
 from tests.place import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
 PACKAGES = sorted((ROOT / "src/regauge").rglob("__init__.py"))
+MODULES = sorted((ROOT / "src/regauge").rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    return path.relative_to(ROOT / "src/regauge").as_posix()
 
 
 def test_the_layers_of_the_page_are_those_that_are_kept():
@@ -43,6 +49,103 @@ def test_every_file_that_a_package_speaks_of_is_there(package: Path):
     doc = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
     named = re.findall(r"`(\w+\.py)`", doc)
     assert not [name for name in named if not (package.parent / name).exists()]
+
+
+def imports_of(module: str) -> Iterator[str]:
+    """The modules, and the names in them, that a module imports from regauge."""
+    for node in ast.walk(ast.parse((ROOT / "src/regauge" / module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_packages_import_what_others_export():
+    """A file that begins with `_` is private to its package."""
+    private = {
+        (module, name)
+        for module in map(module_of, MODULES)
+        for name in imports_of(module)
+        if name.startswith("regauge.")
+        and re.search(r"\._(?!_)", name)
+        and name.split(".")[1] != module.partition("/")[0]
+    }
+    assert not private
+
+
+def test_the_modules_that_pages_import_from_are_public():
+    listed = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8").partition("[[[cog")[0]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    modules = {
+        module
+        for page in pages
+        for module in re.findall(r"(?m)^from (regauge[.\w]*) import", page.read_text("utf-8"))
+    }
+    assert len(modules) > 5
+    assert not {module for module in modules if f"`{module}`" not in listed}
+
+
+# Values of other packages, whose attributes are named as fields of regauge.
+FOREIGN = {
+    ("cli/__init__.py", "error.message"): "an exception of click",
+    ("cli/_refine_runs.py", "error.message"): "an exception of click",
+    ("gate/_code.py", "node.body"): "a node of ast",
+    ("gate/_code.py", "node.names"): "a node of ast",
+    ("gate/_code.py", "tree.body"): "a node of ast",
+    ("judges/_deepeval/live.py", "instance.error"): "a metric of deepeval",
+    ("judges/_deepeval/live.py", "instance.model"): "a metric of deepeval",
+    ("judges/_deepeval/live.py", "instance.reason"): "a metric of deepeval",
+    ("judges/_deepeval/live.py", "instance.score"): "a metric of deepeval",
+    ("judges/_deepeval/live.py", "probe.error"): "a metric of deepeval",
+    ("judges/_deepeval/live.py", "probe.score"): "a metric of deepeval",
+    ("judges/_deepeval/live.py", "probe.threshold"): "a metric of deepeval",
+    ("judges/external_calls.py", "error.args"): "the message of an exception",
+    ("providers/_client.py", "client.project"): "a client of the SDK",
+    ("providers/_client.py", "self.client.api_key"): "a client of the SDK",
+    ("pytest_gate.py", "report.outcome"): "a report of pytest",
+    ("pytest_items.py", "item.location"): "an item of pytest",
+    ("pytest_items.py", "words.reprcrash.message"): "a traceback of pytest",
+    ("pytest_plugin.py", "call.excinfo.traceback"): "a traceback of pytest",
+    ("pytest_plugin.py", "excinfo.traceback"): "a traceback of pytest",
+    ("pytest_run.py", "report.outcome"): "a report of pytest",
+    ("runner/_drawing.py", "error.args"): "the message of an exception",
+}
+
+
+def names_of_fields(tree: ast.Module) -> set[str]:
+    """The fields of the classes of a module."""
+    nodes = [
+        node for part in ast.walk(tree) if isinstance(part, ast.ClassDef) for node in part.body
+    ]
+    names = {
+        node.target.id
+        for node in nodes
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    return names | {write.attr for write in writes_of(tree) if ast.unparse(write.value) == "self"}
+
+
+def writes_of(tree: ast.Module) -> list[ast.Attribute]:
+    """The attributes that a module writes or deletes."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    ]
+
+
+def test_only_the_module_of_a_class_writes_its_fields():
+    """Other modules call the constructor, `replace` or a method."""
+    trees = {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+    fields = {module: names_of_fields(tree) for module, tree in trees.items()}
+    names = set[str]().union(*fields.values())
+    written = {
+        (module, ast.unparse(write))
+        for module, tree in trees.items()
+        for write in writes_of(tree)
+        if ast.unparse(write.value) not in {"self", "cls"} and write.attr in names - fields[module]
+    }
+    assert written == set(FOREIGN)
 
 
 class Walks:

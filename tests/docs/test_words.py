@@ -99,11 +99,11 @@ def test_the_docs_stay_short():
 # Texts for models, whose change makes recordings stale; words that a parser looks for; JavaScript.
 TEXTS_APART = (
     "judges/_v8.py",
-    "judges/model/_ask.py",
-    "judges/model/_response.py",
+    "judges/model/ask.py",
+    "judges/model/response.py",
     "mutate/_model.py",
     "refine/guards.py",
-    "refine/proposers/_model.py",
+    "refine/proposers/model.py",
     "sim/",
 )
 

@@ -19,7 +19,7 @@ from regauge.cli import main
 from regauge.datasets import load_dataset
 from regauge.importers._templates import TemplateError, render, split_template
 from regauge.judges import judge_from_spec
-from regauge.judges._output import JudgedOutput
+from regauge.judges.output import JudgedOutput
 from regauge.prompts._types import compile_template
 from regauge.providers import Completion
 from tests.place import Place

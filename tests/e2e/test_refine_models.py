@@ -12,7 +12,7 @@ import pytest
 from regauge.project import EndpointSettings
 from regauge.providers import parse_model_id
 from regauge.providers.remote import RemoteProvider
-from regauge.refine.proposers._model import ModelForm, ModelProposer, ProposerCalls, request_edits
+from regauge.refine.proposers.model import ModelForm, ModelProposer, ProposerCalls, request_edits
 from tests import processes
 from tests.served import JsonHandler, Served
 from tests.unit.refine.proposers.problems import RELEASED, told, without

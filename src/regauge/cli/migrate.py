@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,38 +22,30 @@ from regauge.cli._proposals import ProposalBranch
 from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.cli.gate import run_gate
 from regauge.cli.refine import refine_for_model
-from regauge.errors import UsageError
-from regauge.files import write_whole
 from regauge.git import commit_files
-from regauge.maintenance.collection import option_words, with_evals
-from regauge.markdown import escape_markdown
+from regauge.maintenance.collection import option_words
+from regauge.maintenance.migration import (
+    MigrationGates,
+    migrated_files,
+    migration_markdown,
+    plan_migration,
+    prices_text,
+    write_together,
+)
 from regauge.model_id import parse_model_id
 from regauge.project import Project
-from regauge.prompts import (
-    Repository,
-    bump,
-    find_prompt,
-    lock_of,
-    parse_prompt,
-    read_prompt_text,
-    set_contents,
-    set_model,
-)
+from regauge.prompts import Repository, find_prompt
 from regauge.pytest_gate import GateRequest
-from regauge.refine.delivery import apply_run, roll_back
-from regauge.refine.runs import find_refinement
-from regauge.reports import money, pass_rates
-from regauge.runner import PlannedCase, PlannedTrial, check_model
+from regauge.runner import check_model
 from regauge.wording import first_of, plural, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from regauge.prompts import PromptLock
+    from regauge.maintenance.migration import MigrationPlan, MigrationResult, Outcome
     from regauge.providers import ModelId
     from regauge.reports import DecisionDocument, RunRecord
-    from regauge.runner import EvalSession
 
 __all__ = ["command"]
 
@@ -70,56 +61,9 @@ Examples:
 Exit codes: 0 every prompt is safe, 1 a prompt broke, 2 wrong use or a faulty file,
 3 unmeasured, 4 undecided, 130 Ctrl-C (the same command continues).
 """
-Outcome = Literal["safe", "broke", "undecided", "unmeasured"]
-_OUTCOMES: dict[str, Outcome] = {
-    "accept": "safe",
-    "reject": "broke",
-    "undecided": "undecided",
-    "refused": "unmeasured",
-    "unmeasured": "unmeasured",
-}
 _EXIT_CODES: dict[Outcome, int] = {"broke": 1, "unmeasured": 3, "undecided": 4, "safe": 0}
 _STYLES: dict[Outcome, str] = {"safe": "green", "broke": "red"}
 _NAMES_MAX = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PromptPlan:
-    """A prompt to migrate.
-
-    Attributes:
-        cases: The number of cases of all its evals.
-        cost_usd: The cost of 1,000 calls of its own model in US dollars, measured by the gate or
-            else expected; None if the price is unknown.
-        new_cost_usd: The same for the new model.
-    """
-
-    prompt: str
-    model: str
-    cases: int
-    cost_usd: float | None
-    new_cost_usd: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MigrationResult:
-    """The result of a prompt on the new model.
-
-    Attributes:
-        reasons: The reasons of the gate's decision, most important first.
-        broken: The broken cases.
-        pass_rate: Pass rates of both models, with the interval of the difference.
-        run: The gate's run.
-        refinement: The refinement run whose revision was gated; empty without one.
-    """
-
-    plan: _PromptPlan
-    outcome: Outcome
-    reasons: tuple[str, ...]
-    broken: tuple[str, ...]
-    pass_rate: str
-    run: str
-    refinement: str = ""
 
 
 @click.command(name="migrate", epilog=_EPILOG)
@@ -157,7 +101,7 @@ def command(
     project = Project.find()
     model = parse_model_id(target_model, location="--to")
     check_model(project.settings, model)
-    plans = _plan(project, path, prompts, model)
+    plans = plan_migration(project, path, prompts, model, note=partial(click.echo, err=True))
     if dry_run:
         _print_plan(plans, model, as_json=as_json)
         return
@@ -169,15 +113,20 @@ def command(
             project, paths, lambda base: f"migrate/{name}-on-{base}", partial(echo, err=True)
         )
     left = {name: options.pop(f"budget_{name}") for name in ("usd", "calls", "tokens")}
-    gate = _GateRuns(
-        project=project, model=model, path=path, words=option_words(options), left=left
+    gates = MigrationGates(
+        project=project,
+        model=model,
+        gate=partial(_gate, project, path),
+        refine=partial(refine_for_model, project, path, model=str(model)),
+        words=option_words(options),
+        left=left,
     )
-    results: list[_MigrationResult] = []
+    results: list[MigrationResult] = []
     contents: dict[str, str] = {}
     for plan in plans:
-        result = gate.migrate(plan)
+        result = gates.migrate(plan)
         if refine and result.outcome == "broke":
-            result, files_revised = gate.refine(plan, result)
+            result, files_revised = gates.migrate_refined(plan, result)
             contents |= files_revised
         results.append(result)
         echo(f"{plan.prompt}: {result.outcome}", style=_STYLES.get(result.outcome, ""), err=True)
@@ -185,10 +134,10 @@ def command(
         _print(results, model, hint=not (apply_it or pr))
     done: dict[str, Any] = {}
     safe = [result.plan.prompt for result in results if result.outcome == "safe"]
-    files = _migrated_files(project, safe, contents, model)
+    files = migrated_files(project, safe, contents, model)
     try:
         if apply_it:
-            _write(files)
+            write_together(files)
             done["wrote"] = [project.relative(file).as_posix() for file in files]
             for name in done["wrote"]:
                 echo(f"wrote {name}", err=as_json)
@@ -203,7 +152,7 @@ def command(
                 message=f"{title}\n\n{', '.join(safe)}\n",
                 renew=True,
             )
-            body = _markdown(results, model)
+            body = migration_markdown(results, model)
             done["pull_request"] = proposal.open(branch, title=title, body=body)
     finally:
         if as_json:
@@ -214,230 +163,36 @@ def command(
     click.get_current_context().exit(code)
 
 
-def _plan(
-    project: Project, path: Path | None, prompts: Sequence[str], model: ModelId
-) -> list[_PromptPlan]:
-    """The prompts to migrate, with the expected costs of both models.
-
-    Raises:
-        GitError: The project is in no repository, or nothing is committed.
-        UsageError: There is none, or its file differs from HEAD.
-    """
-
-    def act(evals: EvalSession) -> list[_PromptPlan]:
-        cases: dict[str, list[PlannedCase]] = {}
-        for case in evals.plan.cases:
-            if case.suite.target is None:
-                cases.setdefault(case.suite.prompt.name, []).append(case)
-        for name in [
-            name for name, of_prompt in cases.items() if of_prompt[0].suite.model == model
-        ]:
-            click.echo(f"{name} is on {model} already", err=True)
-            del cases[name]
-        return [
-            _PromptPlan(
-                prompt=name,
-                model=str(of_prompt[0].suite.model),
-                cases=len(of_prompt),
-                cost_usd=_cost_of_1000(evals, of_prompt, of_prompt[0].suite.model),
-                new_cost_usd=_cost_of_1000(evals, of_prompt, model),
-            )
-            for name, of_prompt in cases.items()
-        ]
-
-    plans = with_evals(project, path, act, prompts=prompts, options=["--record=none"])
-    if not plans:
-        fix = "name a prompt with an eval and another model; targets have no model"
-        raise UsageError(f"there is no prompt to move to {model}", fix=fix)
-    repository = Repository.open(project.root)
-    head = repository.commit("HEAD")
-    for plan in plans:
-        file = find_prompt(plan.prompt, root=project.root)
-        if repository.read(head, repository.inside(file)) != file.read_bytes():
-            raise UsageError(
-                f"{project.relative(file)} differs from HEAD, so the model would not be all that"
-                " differs\n  fix: commit it, or restore it: git checkout HEAD -- "
-                f"{project.relative(file)}"
-            )
-    return plans
-
-
-def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
-    """The cost of 1,000 calls, from the tokens of recorded calls."""
-    draws = [
-        PlannedTrial(PlannedCase(replace(case.suite, model=model), case.case), 0)
-        for case in cases
-        if case.error is None
-    ]
-    missing = evals.missing_completions(draws)
-    costs = [answers.cost_usd for answers in missing if answers.cost_usd is not None]
-    if not draws or len(costs) != len(missing):
-        return None
-    return 1000 * sum(costs) / len(draws)
-
-
-@dataclass(slots=True, kw_only=True)
-class _GateRuns:
-    """The gate runs of a migration, with shared budgets.
-
-    Attributes:
-        words: Options of every gate.
-        left: The rest of the budgets `usd`, `calls` and `tokens`; None without a limit.
-    """
-
-    project: Project
-    model: ModelId
-    path: Path | None
-    words: Sequence[str]
-    left: dict[str, float | None]
-
-    def _spend(self, **amounts: float) -> None:
-        """Subtract the use of a gate or refinement from the budgets."""
-        for name, amount in amounts.items():
-            if (left := self.left[name]) is not None:
-                self.left[name] = max(0, left - amount)
-
-    def _options(self) -> list[str]:
-        """The options of every gate and refinement, with the rest of the budgets."""
-        budgets = {f"budget_{name}": left for name, left in self.left.items()}
-        return [*self.words, *option_words(budgets)]
-
-    def migrate(self, plan: _PromptPlan) -> _MigrationResult:
-        """Gate one prompt on the new model."""
-        meter = Meter()
-        command = ["regauge", *sys.argv[1:]]
-        request = GateRequest(
-            ref="HEAD", is_partial=True, rerun_command=command, print_line=meter.update
-        )
-        with meter:
-            decided = run_gate(
-                self.project,
-                request,
-                self.path,
-                prompts=(plan.prompt,),
-                words=[f"--model={self.model}", *self._options()],
-                as_json=True,
-            )
-        assert decided is not None, "only an estimate decides nothing"
-        document, record, _ = decided
-        calls = document.calls
-        tokens = calls.input_tokens + calls.output_tokens
-        self._spend(usd=calls.cost_usd or 0.0, calls=calls.live, tokens=tokens)
-        return _migrate(plan, document, record)
-
-    def refine(
-        self, plan: _PromptPlan, broke: _MigrationResult
-    ) -> tuple[_MigrationResult, dict[str, str]]:
-        """Refine a prompt on the new model and gate its revision.
-
-        Returns:
-            The result, and the revised file by the prompt's name if it is safe.
-        """
-        result = refine_for_model(
-            self.project,
-            plan.prompt,
-            self.path,
-            model=str(self.model),
-            words=self._options(),
-        )
-        calls = max(0, result.usage.calls - result.usage.replays)
-        self._spend(usd=result.usage.usd, calls=calls)
-        run = find_refinement(self.project, result.run)
-        if result.revision is None:
-            reasons = (*broke.reasons, f"refinement: {result.stop.text}")
-            return replace(broke, reasons=reasons, refinement=run.id), {}
-        file = find_prompt(plan.prompt, root=self.project.root)
-        apply_run(run, file)
-        try:
-            text = read_prompt_text(file)
-            migrated = self.migrate(plan)
-        finally:
-            roll_back(run, file)
-        migrated = replace(migrated, refinement=run.id)
-        return migrated, {plan.prompt: text} if migrated.outcome == "safe" else {}
-
-
-def _migrate(plan: _PromptPlan, document: DecisionDocument, record: RunRecord) -> _MigrationResult:
-    sides = {suite.side: suite for suite in record.suites if suite.replays + suite.live}
-    costs = {
-        side: suite.cost_usd and 1000 * suite.cost_usd / (suite.replays + suite.live)
-        for side, suite in sides.items()
-    }
-    plan = replace(
-        plan,
-        cost_usd=costs.get("base", plan.cost_usd),
-        new_cost_usd=costs.get("candidate", plan.new_cost_usd),
+def _gate(
+    project: Project, path: Path | None, prompt: str, words: Sequence[str]
+) -> tuple[DecisionDocument, RunRecord]:
+    """Gate one prompt against HEAD, with a line of progress."""
+    meter = Meter()
+    command = ["regauge", *sys.argv[1:]]
+    request = GateRequest(
+        ref="HEAD", is_partial=True, rerun_command=command, print_line=meter.update
     )
-    reasons = [refusal.message for refusal in document.refusals] or [*document.reasons]
-    if document.decision == "unmeasured":
-        messages = (case.message for case in document.cases if case.status == "unmeasured")
-        reasons += [next(messages, ""), f"fix: {document.next.text}"]
-    rates = [pass_rates(document, prompt) for prompt in document.prompts]
-    return _MigrationResult(
-        plan=plan,
-        outcome=_OUTCOMES[document.decision],
-        reasons=tuple(filter(None, reasons)),
-        broken=tuple(case.case for case in document.cases if case.status == "broken"),
-        pass_rate="; ".join(rate for rate in rates if rate != "-") or "-",
-        run=record.id,
-    )
+    with meter:
+        decided = run_gate(project, request, path, prompts=(prompt,), words=words, as_json=True)
+    assert decided is not None, "only an estimate decides nothing"
+    return decided[:2]
 
 
-def _migrated_files(
-    project: Project, prompts: Sequence[str], revisions: Mapping[str, str], model: ModelId
-) -> dict[Path, bytes]:
-    """The changed files of a migration: prompts with the new model and next version, and the lock.
-
-    An unreleased version stays as it is.
-    """
-    files: dict[Path, bytes] = {}
-    date = datetime.now(UTC).date().isoformat()
-    locks: dict[Path, PromptLock] = {}
-    for name in prompts:
-        file = find_prompt(name, root=project.root)
-        text = read_prompt_text(file)
-        note = f"Move to {model}"
-        if name in revisions:
-            messages = parse_prompt(revisions[name], path=file).messages
-            text = set_contents(text, [message.content for message in messages], path=file)
-            note += " and revise for it"
-        text = set_model(text, str(model), path=file)
-        prompt = parse_prompt(text, path=file)
-        lock = locks.get(lock_of(file).path) or lock_of(file)
-        if prompt.version is not None and lock.get(name, prompt.version) is not None:
-            bumped = bump(text, "minor", path=file, lock=lock, note=note, date=date)
-            text = bumped.prompt.source
-            locks[lock.path] = bumped.lock
-        files[file] = text.encode()
-    return files | {path: str(lock).encode() for path, lock in locks.items()}
-
-
-def _write(files: Mapping[Path, bytes]) -> None:
-    """Write all files, or none of them."""
-    before = {path: path.read_bytes() for path in files}
-    try:
-        for path, data in files.items():
-            write_whole(path, data)
-    except BaseException:
-        for path, old in before.items():
-            write_whole(path, old)
-        raise
-
-
-def _print_plan(plans: Sequence[_PromptPlan], model: ModelId, *, as_json: bool) -> None:
+def _print_plan(plans: Sequence[MigrationPlan], model: ModelId, *, as_json: bool) -> None:
     if as_json:
         document = {"to": str(model), "prompts": [asdict(plan) for plan in plans]}
         echo_json(document)
         return
     rows = [["prompt", "model", "cases", "cost per 1000 calls"]]
     rows += [
-        [plan.prompt, f"{plan.model} -> {model}", str(plan.cases), _prices(plan)] for plan in plans
+        [plan.prompt, f"{plan.model} -> {model}", str(plan.cases), prices_text(plan)]
+        for plan in plans
     ]
     for line in table_lines(rows):
         echo(line)
 
 
-def _print(results: Sequence[_MigrationResult], model: ModelId, *, hint: bool) -> None:
+def _print(results: Sequence[MigrationResult], model: ModelId, *, hint: bool) -> None:
     rows = [["prompt", "result", "model", "pass rate", "cost per 1000 calls"]]
     rows += [
         [
@@ -445,7 +200,7 @@ def _print(results: Sequence[_MigrationResult], model: ModelId, *, hint: bool) -
             result.outcome,
             f"{result.plan.model} -> {model}",
             result.pass_rate,
-            _prices(result.plan),
+            prices_text(result.plan),
         ]
         for result in results
     ]
@@ -467,33 +222,3 @@ def _print(results: Sequence[_MigrationResult], model: ModelId, *, hint: bool) -
             echo(f"  why: regauge refine show {row.refinement}")
     if hint and any(result.outcome == "safe" for result in results):
         echo("\nno file changed; --apply writes the model into the safe prompts, --pr proposes it")
-
-
-def _prices(plan: _PromptPlan) -> str:
-    return f"{money(plan.cost_usd)} -> {money(plan.new_cost_usd)}"
-
-
-def _markdown(results: Sequence[_MigrationResult], model: ModelId) -> str:
-    """The table of a migration, for a pull request."""
-    lines = [
-        f"Each prompt was gated on its own model against {escape_markdown(str(model))}.",
-        "",
-        "| prompt | result | model | pass rate | cost per 1000 calls |",
-        "|---|---|---|--:|--:|",
-    ]
-    for migrated in results:
-        is_revised = migrated.refinement and migrated.outcome == "safe"
-        cells = [
-            escape_markdown(migrated.plan.prompt),
-            f"{migrated.outcome}, revised" if is_revised else migrated.outcome,
-            f"{escape_markdown(migrated.plan.model)} → {escape_markdown(str(model))}",
-            migrated.pass_rate,
-            _prices(migrated.plan).replace("->", "→"),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    left = [result for result in results if result.outcome != "safe"]
-    if left:
-        names = ", ".join(escape_markdown(result.plan.prompt) for result in left)
-        lines += ["", f"Left on their model: {names}."]
-    lines += ["", f"The model changes on purpose: gate this pull request with `--model {model}`."]
-    return "\n".join(lines) + "\n"

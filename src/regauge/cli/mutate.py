@@ -27,14 +27,14 @@ from regauge.cli._options import (
     write_output,
 )
 from regauge.cli._terminal import Meter, echo, echo_lines, short_path
-from regauge.errors import DatasetError, UnmeasuredError, UsageError
+from regauge.errors import UnmeasuredError, UsageError
 from regauge.maintenance.collection import (
     is_partial,
     left_out_errors,
     option_words,
     with_evals,
 )
-from regauge.maintenance.mutation import MutationOptions, MutationRun
+from regauge.maintenance.mutation import MutationOptions, MutationRun, append_suggestions
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
@@ -53,7 +53,6 @@ from regauge.refine.subject import prompt_of_target
 from regauge.reports import estimated_cost
 from regauge.reports.html import coverage_html
 from regauge.reports.mutants import mutation_badge, mutation_lines, mutation_markdown
-from regauge.scaffold import append_case, redact_case
 from regauge.wording import cut, encodable, plural
 
 if TYPE_CHECKING:
@@ -465,43 +464,17 @@ def _deliver_suggestions(
         UnmeasuredError: Trials are missing, for another reason than the budget.
     """
     if options.apply:
-        _append_cases(project, suggestions, subject, as_json=options.as_json)
+        places, errors = append_suggestions(project, suggestions, subject)
+        for name, place in places:
+            echo(f"added {name} to {place}", style="green", err=options.as_json)
+        if places:
+            text = "  next: review inputs and expectation, remove the tag `review`, then regauge"
+            echo(f"{text} baseline update", err=options.as_json)
+        if errors:
+            raise UsageError("\n".join(errors))
     elif any(suggestion.case is not None for suggestion in suggestions) and not options.as_json:
         echo(f"next: regauge mutate {quote(subject.prompt.name)} --suggest --apply", err=True)
     missing = [suggestion.reason for suggestion in suggestions if suggestion.unmeasured]
     if missing:
         message = f"{plural(len(missing), 'instruction')} could not be tried: {missing[0]}"
         raise UnmeasuredError(message, fix="run it with a key, and with --record=missing")
-
-
-def _append_cases(
-    project: Project,
-    suggestions: Sequence[GuardSuggestion],
-    subject: MutationSubject,
-    *,
-    as_json: bool,
-) -> None:
-    added_ids: set[str] = set()
-    diagnostics: list[str] = []
-    for suggestion in suggestions:
-        case, draft = suggestion.case, suggestion.draft
-        if case is None or draft is None or str(case["id"]) in added_ids:
-            continue
-        dataset = subject.members[draft.like].suite.dataset.name
-        document = redact_case(project, dict(case))
-        try:
-            path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
-        except (UsageError, DatasetError) as error:
-            diagnostics.append(f"{document['id']}: {error}")
-            continue
-        added_ids.add(str(case["id"]))
-        place = project.relative(path).as_posix()
-        echo(f"added {document['id']} to {place}:{line}", style="green", err=as_json)
-    if added_ids:
-        echo(
-            "  next: review inputs and expectation, remove the tag `review`, then"
-            " regauge baseline update",
-            err=as_json,
-        )
-    if diagnostics:
-        raise UsageError("\n".join(diagnostics))

@@ -23,11 +23,9 @@ from regauge.cli._options import (
     parse_inputs,
 )
 from regauge.cli._targets import (
-    find_target,
+    TargetCommands,
     interval_bar,
-    line_document,
     measured_lines,
-    point_document,
     rate_text,
     sparkline,
 )
@@ -35,6 +33,7 @@ from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_
 from regauge.errors import GitError, LockError, PromptError, UsageError
 from regauge.files import write_whole
 from regauge.history import History, trend_lines
+from regauge.maintenance.target_states import find_target
 from regauge.project import Project
 from regauge.prompts import (
     Repository,
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from regauge.cli._targets import TargetCommands
     from regauge.digests import JSON
     from regauge.history import TrendLine, TrendPoint
     from regauge.prompts import Part, Prompt, VersionRecord
@@ -117,7 +115,8 @@ def _target(name: str) -> TargetCommands | None:
     with suppress(PromptError):
         find_prompt(name)
         return None
-    return find_target(name, Project.find())
+    history = find_target(name, Project.find())
+    return TargetCommands(history) if history is not None else None
 
 
 def _load(prompt: str) -> Prompt:
@@ -295,7 +294,7 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
         if model in {None, line.model}
     ]
     if as_json:
-        document = {"name": name, "lines": [line_document(line) for line in lines]}
+        document = {"name": name, "lines": [line.to_json() for line in lines]}
         echo_json(document)
         return
     if not lines:
@@ -363,7 +362,7 @@ def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[s
         "digest": record.digest,
         "contract_digest": record.contract_digest,
         "changelog": record.text or None,
-        "measured": point and {**point_document(point), "model": point.suite.model},
+        "measured": point and {**point.to_json(), "model": point.suite.model},
     }
 
 

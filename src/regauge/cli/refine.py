@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.refine.document import RefinementResult
-    from regauge.refine.loop._state import LoopState, Note
+    from regauge.refine.loop import LoopState, Note
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
@@ -397,14 +397,14 @@ def run_command(
 
 
 def refine_for_model(
-    project: Project, prompt: str, path: Path | None, *, model: str, words: Sequence[str]
+    project: Project, path: Path | None, prompt: str, words: Sequence[str], *, model: str
 ) -> RefinementResult:
     """Refine a prompt on another model; its file stays as it is.
 
     Args:
         path: The directory or file of evals; None for `evals`.
-        model: The model, as `provider:model`.
         words: Further options of `regauge refine`.
+        model: The model, as `provider:model`.
     """
     options = run_command.make_context("refine", [prompt, f"--model={model}", *words]).params
     refine_options = _options(project, prompt, options)

@@ -27,15 +27,14 @@ from regauge.cli._terminal import echo
 from regauge.errors import StoreError, UsageError
 from regauge.github import GitHub, GitHubAccess, Mark, cut_markdown, read_event
 from regauge.history import History
-from regauge.markdown import escape_markdown
 from regauge.project import Project
 from regauge.reports import (
+    comment_markdown,
     export_run,
     find_run,
     read_record,
     read_rows,
     record_markdown,
-    shown_name,
     write_csv,
     write_parquet,
 )
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_SHORT_HASH = 9
 _FAILED = frozenset({"failure", "timed_out", "startup_failure", "action_required"})
 _EPILOG = """\
 \b
@@ -275,53 +273,9 @@ def _find_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | Non
 
 
 def _body(found_run: tuple[Path, RunRecord] | None, event: PullRequestEvent) -> str:
-    if found_run is None:
-        footer = " · ".join(_origin(None, event))
-        return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
-    directory, record = found_run
-    text = record_markdown(record, read_rows(directory))
-    alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
-    return f"{alerts}{text}\n<sub>{' · '.join(_origin(record, event))}</sub>\n"
-
-
-def _alerts(record: RunRecord, event: PullRequestEvent) -> Iterator[str]:
-    """Differences of GitHub and the run record: a fork controls its record, not the event."""
-    decision = record.decision
-    is_green = not any(suite.failed or suite.unmeasured for suite in record.suites)
-    if decision is not None:
-        is_green = decision.exit_code == 0
-    if event.conclusion not in {"", "success"} and is_green:
-        yield f"{_failed(event)}\n\nThe run record below does not show a failure."
-    if decision is not None and event.base_ref:
-        bases = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
-        if decision.ref not in bases:
-            ref, base = shown_name(decision.ref), shown_name(event.base_ref)
-            yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
-
-
-def _failed(event: PullRequestEvent) -> str:
-    conclusion = escape_markdown(event.conclusion)
-    log = f"\n\nSee the [log]({event.run_url})." if event.run_url else ""
-    return f"### ❌ GitHub reports that the workflow run failed: {conclusion}{log}"
-
-
-def _origin(record: RunRecord | None, event: PullRequestEvent) -> list[str]:
-    """The run with its commit, base and log, as GitHub states them."""
-    parts = [f"run {shown_name(record.id)}"] if record is not None else []
-    if event.head_sha:
-        parts.append(f"commit {shown_name(event.head_sha[:_SHORT_HASH])}")
-    elif record is not None and record.git is not None:
-        dirty = "+" if record.git.dirty else ""
-        parts.append(f"commit {shown_name(record.git.commit[:_SHORT_HASH])}{dirty}")
-    if event.base_ref:
-        sha = f" ({shown_name(event.base_sha[:_SHORT_HASH])})" if event.base_sha else ""
-        parts.append(f"base {shown_name(event.base_ref)}{sha}")
-    if event.conclusion:
-        parts.append(f"GitHub: {escape_markdown(event.conclusion)}")
-    url = event.run_url or _url_of_this_run()
-    if url:
-        parts.append(f"[log]({url})")
-    return parts
+    directory, record = found_run or (None, None)
+    rows = read_rows(directory) if directory is not None else ()
+    return comment_markdown(record, rows, event, log_url=event.run_url or _url_of_this_run())
 
 
 def _url_of_this_run() -> str:

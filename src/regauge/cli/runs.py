@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from difflib import unified_diff
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from string import ascii_uppercase
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,10 +25,17 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import echo, echo_json, echo_lines, model_text
 from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
-from regauge.history import History, RunOutline, compare_runs, find_several
+from regauge.history import (
+    History,
+    LabelledRun,
+    compare_runs,
+    find_differing,
+    join_runs,
+    label_row,
+    labelled_rows,
+)
 from regauge.project import Project
 from regauge.reports import (
-    RunTally,
     cause_lines,
     failed_case_lines,
     failed_test_notes,
@@ -51,10 +57,10 @@ from regauge.reports import (
 from regauge.wording import encodable, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
-    from regauge.reports import RunRecord, SuiteSummary
+    from regauge.reports import RunRecord
 
 __all__ = ["command"]
 
@@ -282,14 +288,14 @@ def compare_command(
     run_names = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])
     named_runs = [_run(project, name) for name in run_names]
     labelled_runs = [
-        _LabelledRun(
+        LabelledRun(
             label=label,
             record=record,
-            read=partial(_rows_of, read, label, prompt, record.failed_tests),
+            read=partial(labelled_rows, read, label, prompt, record.failed_tests),
         )
         for label, (record, read) in zip(_labels(len(named_runs)), named_runs, strict=True)
     ]
-    joint_record = _join(labelled_runs)
+    joint_record = join_runs(labelled_runs)
     if prompt is not None and not joint_record.suites:
         fix = "`regauge runs list` names those of each run"
         raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
@@ -305,7 +311,7 @@ def compare_command(
             "runs": [run.record.id for run in labelled_runs],
             "models": [suite.model_dump(mode="json") for suite in joint_record.suites],
             "suites": [asdict(suite) for suite in suites],
-            "cases": _find_differing(labelled_runs)[0],
+            "cases": find_differing(labelled_runs)[0],
         }
         echo_json(document)
         return
@@ -321,22 +327,6 @@ def compare_command(
         _show_grid(labelled_runs, joint_record)
     else:
         _show_changes(suites, joint_record, outputs=outputs, diffs=not no_diff)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LabelledRun:
-    """One of the compared runs.
-
-    Attributes:
-        label: A, B, C and so on.
-        read: Reads its rows, with the label.
-        outline: Its outcomes.
-    """
-
-    label: str
-    record: RunRecord
-    read: Callable[[], Iterable[dict[str, Any]]]
-    outline: RunOutline = field(default_factory=RunOutline)
 
 
 def _show_changes(
@@ -374,76 +364,18 @@ def _labels(count: int) -> list[str]:
     return [*letters[:count], *(f"R{number + 1}" for number in range(len(letters), count))]
 
 
-def _rows_of(
-    read: Callable[[], Iterable[dict[str, Any]]],
-    label: str,
-    prompt: str | None,
-    failed_tests: Mapping[str, str],
-) -> Iterator[dict[str, Any]]:
-    """The rows of a run, or of one prompt in it, with the label of the run.
-
-    Trials of the base in a gate are left out. Passed trials of a test that failed after its judges
-    are failed.
-    """
-    for row in read():
-        if row.get("side") != "base" and prompt in {None, row["prompt"]}:
-            message = failed_tests.get(row["node"])
-            if message and row["outcome"] == "passed" and row["case_outcome"] == "failed":
-                row |= {"outcome": "failed", "failed_test": message}
-            yield row | {"side": None, "run": label}
-
-
-def _join(runs: Sequence[_LabelledRun]) -> RunRecord:
-    """Join runs to one, with separate models for each run; fill their outlines."""
-    tally = RunTally()
-    for run in runs:
-        for row in run.read():
-            tally.add(_label(row))
-            run.outline.add(row)
-        tally.settle(compares_models=True)
-    # Before the decision of a gate, its trials have outcomes, and its cases have none.
-    undecided = tuple(f" {run.label}" for run in runs if run.record.awaits_decision)
-    return runs[0].record.model_copy(
-        update={
-            "id": " ".join(run.record.id for run in runs),
-            "suites": [
-                suite.model_copy(update={"side": "candidate"})
-                if suite.model.endswith(undecided)
-                else suite
-                for suite in tally.suites(across_versions=True)
-            ],
-            "decision": None,
-            "suggestions": [],
-            "failed_tests": {
-                f"{run.label} {node}": message
-                for run in runs
-                for node, message in run.record.failed_tests.items()
-            },
-        }
-    )
-
-
-def _suites_of(run: _LabelledRun, joint_record: RunRecord) -> list[SuiteSummary]:
-    return [suite for suite in joint_record.suites if suite.model.endswith(f" {run.label}")]
-
-
-def _title(runs: Sequence[_LabelledRun], joint_record: RunRecord) -> str:
+def _title(runs: Sequence[LabelledRun], joint_record: RunRecord) -> str:
     """The headline of each run."""
     titles: list[str] = []
     for run in runs:
-        suites = _suites_of(run, joint_record)
+        suites = run.suites_in(joint_record)
         record = run.record.model_copy(update={"suites": suites})
         titles.append(f"{run.label}: {run_headline(record)}")
     return " · ".join(titles)
 
 
-def _label(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the run to the model of a row; the runs share the names of their cases."""
-    return {**row, "case": intern(row["case"]), "model": f"{row['model']} {row['run']}"}
-
-
 def _write(
-    runs: Sequence[_LabelledRun],
+    runs: Sequence[LabelledRun],
     joint_record: RunRecord,
     suites: Sequence[SuiteComparison],
     output: str,
@@ -453,7 +385,7 @@ def _write(
     if suffix not in {".md", ".markdown", ".html", ".htm", ""}:
         fix = "end the name with .md or .html; --json prints JSON"
         raise UsageError(f"{output}: a comparison has no format with the suffix {suffix}", fix=fix)
-    labelled = map(_label, chain.from_iterable(run.read() for run in runs))
+    labelled = map(label_row, chain.from_iterable(run.read() for run in runs))
     title = _title(runs, joint_record)
     names = suite_names(joint_record.suites)
     notes = [
@@ -475,7 +407,7 @@ def _write(
             golden={name: read_golden(name, project) for name in datasets},
             history={},
             counts=pass_counts(
-                joint_record.model_copy(update={"suites": _suites_of(runs[0], joint_record)}),
+                joint_record.model_copy(update={"suites": runs[0].suites_in(joint_record)}),
                 (row for row in rows if row["run"] == runs[0].label),
             ),
             title=title,
@@ -486,43 +418,9 @@ def _write(
         write_and_report(run_markdown(joint_record, labelled, title=title, notes=notes), output)
 
 
-def _find_differing(runs: Sequence[_LabelledRun]) -> tuple[list[dict[str, Any]], int]:
-    """Find cases whose pass rate differs between runs.
-
-    Returns:
-        These, with passed and measured trials by run, and the number of other cases.
-    """
-    outlines = {run.label: run.outline for run in runs if run.outline.suites}
-    several = find_several(outlines.values())
-    all_counts = {label: outline.count_cases(several) for label, outline in outlines.items()}
-    differing: list[dict[str, Any]] = []
-    cases = {key: None for counts in all_counts.values() for key in counts}
-    for key in cases:
-        prompt, dataset, eval_node, case = key
-        case_counts = {
-            label: list(counts[key]) for label, counts in all_counts.items() if key in counts
-        }
-        shares = {
-            passed / measured if measured else None for passed, measured in case_counts.values()
-        }
-        if len(case_counts) < len(all_counts):
-            shares.add(None)
-        if len(shares) > 1:
-            differing.append(
-                {
-                    "prompt": prompt,
-                    "dataset": dataset,
-                    "eval": eval_node,
-                    "case": case,
-                    "counts": case_counts,
-                }
-            )
-    return differing, len(cases) - len(differing)
-
-
-def _show_grid(runs: Sequence[_LabelledRun], joint_record: RunRecord) -> None:
+def _show_grid(runs: Sequence[LabelledRun], joint_record: RunRecord) -> None:
     """Print the cases that differ, with their counts in each run."""
-    differing, same_count = _find_differing(runs)
+    differing, same_count = find_differing(runs)
     names = suite_names(joint_record.suites)
     previous = ""
     for case in differing:
@@ -568,7 +466,7 @@ def _any_case(run: RunRecord) -> bool:
     return any(suite.cases for suite in run.suites if suite.side != "base")
 
 
-def _notes(runs: Sequence[_LabelledRun]) -> Iterator[str]:
+def _notes(runs: Sequence[LabelledRun]) -> Iterator[str]:
     """Notes against misreading the comparison."""
     for run in runs:
         if not _any_case(run.record):

@@ -14,14 +14,13 @@ from regauge.digests import digest_of
 from regauge.errors import ProviderError
 from regauge.git import git, work_tree
 from regauge.prompts import Message
-from regauge.providers import AttemptError, Completion, CompletionRequest
-from regauge.providers._rate import Quota
+from regauge.providers import AttemptError, Completion, CompletionRequest, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from regauge.providers._endpoint import Endpoint
+    from regauge.providers import Endpoint
 
 
 encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode

@@ -23,17 +23,14 @@ from regauge.cluster._limits import LeasedTurns, install
 from regauge.cluster._worker import make_call
 from regauge.errors import ProviderError, UsageError
 from regauge.on_demand import require
-from regauge.providers import AdaptiveLimit, AttemptError, Window
-from regauge.providers._failure import Ledger, call_with_retries
+from regauge.providers import AdaptiveLimit, AttemptError, Ledger, Window, call_with_retries
 from regauge.targets import document_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from regauge.providers import Completion, CompletionRequest
-    from regauge.providers._endpoint import Endpoint
-    from regauge.providers._rate import Quota
+    from regauge.providers import Completion, CompletionRequest, Endpoint, Quota
     from regauge.targets import Target
 
 

@@ -19,7 +19,7 @@ from regauge.errors import ProviderError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from regauge.providers._rate import PacedTurns, Quota
+    from regauge.providers import PacedTurns, Quota
 
 
 # Leases at once without a known limit. More save requests to the scheduler, and are sent in bursts.
@@ -61,7 +61,7 @@ class _ClusterLimits:
 
     async def report(self, text: str) -> None:
         """Note a refusal, or the limits in a response."""
-        from regauge.providers._rate import Quota
+        from regauge.providers import Quota
 
         report = json.loads(text)
         turns, now = self._turns(report), asyncio.get_running_loop().time()
@@ -78,7 +78,7 @@ class _ClusterLimits:
             )
 
     def _turns(self, document: dict[str, Any]) -> PacedTurns:
-        from regauge.providers._rate import PacedTurns
+        from regauge.providers import PacedTurns
 
         return self._paces.setdefault((document["endpoint"], document["model"]), PacedTurns())
 

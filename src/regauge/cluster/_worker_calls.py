@@ -18,7 +18,7 @@ from regauge.cluster._calls import (
 )
 from regauge.errors import ProviderError, UsageError
 from regauge.project import EndpointSettings, Project, PythonTarget
-from regauge.providers._endpoint import Endpoint
+from regauge.providers import Endpoint
 from regauge.providers.registry import APIS, ProviderContext, endpoint_of, load_provider
 from regauge.providers.remote import drop_unsupported, open_api
 from regauge.recordings import map_texts, redactor_for

@@ -9,6 +9,7 @@ from regauge.datasets._case import (
     Source as Source,
     Split as Split,
     Tier as Tier,
+    file_reference as file_reference,
     split_of as split_of,
 )
 from regauge.datasets._dataset import (

@@ -319,7 +319,7 @@ class ToolFiles:
                 for item in (value if isinstance(value, list) else [value])
                 if (entry := _entry(item, tool, file, line_of(key))) is not None
             )
-        source.diagnostics += file.diagnostics
+        source.diagnostics.extend(file.diagnostics)
         if file.diagnostics:
             return None
         return ToolResults(name=name, entries=entries, functions=functions)

@@ -431,7 +431,7 @@ async def _draw_suite(
 ) -> SuiteTrials:
     suite_trials = SuiteTrials()
     for draws in suite.rounds():
-        session.progress.total += len(draws)
+        session.progress.expect(len(draws))
         new_trials = await trials.run_all(draws)
         for draw, trial in zip(draws, new_trials, strict=True):
             suite.add(draw, suite_trials.add(draw, trial, suite.checks))

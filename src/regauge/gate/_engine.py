@@ -283,7 +283,7 @@ def with_blocks(
     by_prompt = {suite.prompt: suite for suite in suites}
     return tuple(
         replace(case, blocks=_broken_decision(policy, by_prompt.get(case.prompt)) != "accept")
-        if _is_broken(case)
+        if case.status == "broken" and case.tier == "required" and not case.accepted
         else case
         for case in cases
     )
@@ -307,10 +307,6 @@ def reasons_for(
 def combine_reasons(reasons: Sequence[Reason]) -> Decision:
     """The decision that all reasons together lead to."""
     return reasons[0].leads_to if reasons else "accept"
-
-
-def _is_broken(case: CaseReport) -> bool:
-    return case.status == "broken" and case.tier == "required" and not case.accepted
 
 
 def _broken_decision(policy: GatePolicy, suite: SuiteReport | None) -> Decision:

@@ -103,7 +103,7 @@ class ReplayEvidence:
                 if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
-        planned_case = PlannedCase(result.suite, result.case, digest=digest)
+        planned_case = PlannedCase(result.suite, result.case)
         recorded = set(numbers.get(digest, ()))
         if planned_case.converses:  # each of its calls has a digest
             completions = self._session.completions

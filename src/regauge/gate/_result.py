@@ -127,7 +127,7 @@ def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
                 CaseComparison(
                     case=replace(case, prompt=suite.name),
                     candidate=candidate,
-                    follow_up=PlannedCase(follow_up, candidate.case, digest=candidate.digest)
+                    follow_up=PlannedCase(follow_up, candidate.case)
                     if candidate is not None
                     else None,
                     base=PlannedCase(base, candidate.case, partner=candidate.digest)

@@ -68,6 +68,10 @@ class GateProgress:
         self.finished_trials += 1
         self.trials += 1
 
+    def spend(self, spent_usd: float | None) -> None:
+        """Note the cost so far."""
+        self.spent_usd = spent_usd
+
     @property
     def remaining_s(self) -> float | None:
         """Seconds until the end of this round, at its pace so far; None before its first trial."""
@@ -237,5 +241,5 @@ class GateRun:
         return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.graded)
 
     def _report(self) -> None:
-        self._progress.spent_usd = self._session.budget.cost_usd
+        self._progress.spend(self._session.budget.cost_usd)
         self._on_progress(self._progress)

@@ -11,10 +11,14 @@ if TYPE_CHECKING:
         CaseChange as CaseChange,
         CaseSide as CaseSide,
         Change as Change,
+        LabelledRun as LabelledRun,
         RunOutline as RunOutline,
         SuiteComparison as SuiteComparison,
         compare_runs as compare_runs,
-        find_several as find_several,
+        find_differing as find_differing,
+        join_runs as join_runs,
+        label_row as label_row,
+        labelled_rows as labelled_rows,
     )
     from regauge.history._history import (
         History as History,

@@ -1,4 +1,4 @@
-"""Compare two runs case by case: outcomes and outputs."""
+"""Compare runs case by case: outcomes and outputs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from struct import Struct
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from regauge.reports import WORST_FIRST, eval_of
+from regauge.reports import WORST_FIRST, RunTally, eval_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+
+    from regauge.reports import RunRecord, SuiteSummary
 
 __all__ = [
     "CaseChange",
     "CaseSide",
     "Change",
+    "LabelledRun",
     "RunOutline",
     "SuiteComparison",
     "compare_runs",
-    "find_several",
+    "find_differing",
+    "join_runs",
+    "label_row",
+    "labelled_rows",
 ]
 
 Change = Literal["worse", "unmeasured", "better", "measured", "removed", "added", "output"]
@@ -175,7 +181,7 @@ def _suite_of(row: Mapping[str, Any]) -> _Suite:
     return row["prompt"], row["dataset"], row["model"], eval_of(row["node"])
 
 
-def find_several(outlines: Iterable[RunOutline]) -> _Several:
+def _find_several(outlines: Iterable[RunOutline]) -> _Several:
     """The prompts and datasets of which a run has several models or evals.
 
     Returns:
@@ -215,7 +221,7 @@ def compare_runs(
         with_outputs: Whether to read rows of cases in which only the output changed.
     """
     outlines = before[0], after[0]
-    several = find_several(outlines)
+    several = _find_several(outlines)
     old, new = (
         {_identity(key, several): suite for key, suite in outline.suites.items()}
         for outline in outlines
@@ -389,3 +395,111 @@ def _failure(row: Mapping[str, Any]) -> tuple[str, str]:
         return "test", row["failed_test"]
     cause = row["cause"]
     return (cause["kind"], cause["message"]) if cause else ("", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledRun:
+    """One of the compared runs.
+
+    Attributes:
+        label: A, B, C and so on.
+        read: Reads its rows, with the label.
+        outline: Its outcomes.
+    """
+
+    label: str
+    record: RunRecord
+    read: Callable[[], Iterable[dict[str, Any]]]
+    outline: RunOutline = field(default_factory=RunOutline)
+
+    def suites_in(self, joint_record: RunRecord) -> list[SuiteSummary]:
+        """Its suites in the record of all compared runs."""
+        return [suite for suite in joint_record.suites if suite.model.endswith(f" {self.label}")]
+
+
+def labelled_rows(
+    read: Callable[[], Iterable[dict[str, Any]]],
+    label: str,
+    prompt: str | None,
+    failed_tests: Mapping[str, str],
+) -> Iterator[dict[str, Any]]:
+    """The rows of a run, or of one prompt in it, with the label of the run.
+
+    Trials of the base in a gate are left out. Passed trials of a test that failed after its judges
+    are failed.
+    """
+    for row in read():
+        if row.get("side") != "base" and prompt in {None, row["prompt"]}:
+            message = failed_tests.get(row["node"])
+            if message and row["outcome"] == "passed" and row["case_outcome"] == "failed":
+                row |= {"outcome": "failed", "failed_test": message}
+            yield row | {"side": None, "run": label}
+
+
+def label_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the run to the model of a row; the runs share the names of their cases."""
+    return {**row, "case": intern(row["case"]), "model": f"{row['model']} {row['run']}"}
+
+
+def join_runs(runs: Sequence[LabelledRun]) -> RunRecord:
+    """Join runs to one, with separate models for each run; fill their outlines."""
+    tally = RunTally()
+    for run in runs:
+        for row in run.read():
+            tally.add(label_row(row))
+            run.outline.add(row)
+        tally.settle(compares_models=True)
+    # Before the decision of a gate, its trials have outcomes, and its cases have none.
+    undecided = tuple(f" {run.label}" for run in runs if run.record.awaits_decision)
+    return runs[0].record.model_copy(
+        update={
+            "id": " ".join(run.record.id for run in runs),
+            "suites": [
+                suite.model_copy(update={"side": "candidate"})
+                if suite.model.endswith(undecided)
+                else suite
+                for suite in tally.suites(across_versions=True)
+            ],
+            "decision": None,
+            "suggestions": [],
+            "failed_tests": {
+                f"{run.label} {node}": message
+                for run in runs
+                for node, message in run.record.failed_tests.items()
+            },
+        }
+    )
+
+
+def find_differing(runs: Sequence[LabelledRun]) -> tuple[list[dict[str, Any]], int]:
+    """Find cases whose pass rate differs between runs.
+
+    Returns:
+        These, with passed and measured trials by run, and the number of other cases.
+    """
+    outlines = {run.label: run.outline for run in runs if run.outline.suites}
+    several = _find_several(outlines.values())
+    all_counts = {label: outline.count_cases(several) for label, outline in outlines.items()}
+    differing: list[dict[str, Any]] = []
+    cases = {key: None for counts in all_counts.values() for key in counts}
+    for key in cases:
+        prompt, dataset, eval_node, case = key
+        case_counts = {
+            label: list(counts[key]) for label, counts in all_counts.items() if key in counts
+        }
+        shares = {
+            passed / measured if measured else None for passed, measured in case_counts.values()
+        }
+        if len(case_counts) < len(all_counts):
+            shares.add(None)
+        if len(shares) > 1:
+            differing.append(
+                {
+                    "prompt": prompt,
+                    "dataset": dataset,
+                    "eval": eval_node,
+                    "case": case,
+                    "counts": case_counts,
+                }
+            )
+    return differing, len(cases) - len(differing)

@@ -14,6 +14,7 @@ from regauge.digests import digest_of, digest_of_list
 from regauge.errors import InvalidFileError, RegaugeError, StoreError, UsageError
 from regauge.history._place import FilePlace, find_store
 from regauge.history._store import RunEntry, Store
+from regauge.model_id import is_simulated
 from regauge.reports import (
     SCHEMA_VERSION,
     WORST_FIRST,
@@ -338,6 +339,29 @@ class TrendPoint:
     interval: Interval
     changed: tuple[str, ...]
 
+    def to_json(self) -> dict[str, object]:
+        """The point as JSON."""
+        suite = self.suite
+        return {
+            "version": suite.version,
+            "digest": suite.prompt_digest,
+            "run": suite.run,
+            "started_at": suite.started_at,
+            "commit": suite.commit,
+            "dirty": suite.dirty,
+            "runs": self.runs,
+            "cases": suite.cases,
+            "measured": suite.measured,
+            "passed": suite.passed,
+            "trials": suite.trials,
+            "pass_rate": suite.rate,
+            "low": self.interval.low if suite.measured else None,
+            "high": self.interval.high if suite.measured else None,
+            "cost_per_completion_usd": suite.cost_per_completion_usd,
+            "latency_p50_s": suite.latency_p50_s,
+            "changed": list(self.changed),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendLine:
@@ -355,6 +379,17 @@ class TrendLine:
     runs: int
     unmeasured: int
     points: Sequence[TrendPoint]
+
+    def to_json(self) -> dict[str, object]:
+        """The line as JSON."""
+        return {
+            "dataset": self.dataset,
+            "eval": self.eval,
+            "model": self.model,
+            "simulated": is_simulated(self.model),
+            "runs": self.runs,
+            "points": [point.to_json() for point in self.points],
+        }
 
 
 def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:

@@ -143,6 +143,20 @@ class Imported:
             self._existing_notes.add(note)
             self.notes.append(note)
 
+    def rename(self, name: str) -> None:
+        """Replace the stem of the names of its files."""
+        self.name = name
+
+    def count(self, *, assertions: int = 0, unmeasured: int = 0) -> None:
+        """Count assertions, and those without a counterpart."""
+        self.assertions += assertions
+        self.unmeasured += unmeasured
+
+    def drop(self, prompt: ImportedPrompt) -> None:
+        """Remove a prompt with its evals."""
+        self.prompts.remove(prompt)
+        self.evals = [one_eval for one_eval in self.evals if one_eval.prompt != prompt.name]
+
     @property
     def needs_manual_work(self) -> bool:
         """Return whether a line of the report needs a decision or code."""

@@ -212,7 +212,7 @@ class ImportedSuite:
         """The judge of a criterion; `unmeasured` if its parameters are invalid."""
         if problem := self.problem_of(spec, place):
             return self.unmeasured(kind, problem, place)
-        self.imported.assertions += 1
+        self.imported.count(assertions=1)
         return spec
 
     def problem_of(self, spec: JSON, place: SourcePlace) -> str:
@@ -227,8 +227,7 @@ class ImportedSuite:
 
     def unmeasured(self, kind: str, reason: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
-        self.imported.assertions += 1
-        self.imported.unmeasured += 1
+        self.imported.count(assertions=1, unmeasured=1)
         note = f"`{kind}` is unmeasured: {reason}"
         self.imported.note("manual", place, note)
         return {"unmeasured": f"{self.title}: {kind} at {place}: {reason}"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.prompts._types import compile_template
+from regauge.prompts import compile_template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

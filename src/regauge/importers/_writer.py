@@ -14,9 +14,7 @@ import yaml
 from regauge.errors import ConfigError, Diagnostic, PromptError, UsageError
 from regauge.files import read_regular, write_whole
 from regauge.importers._description import SourcePlace
-from regauge.prompts import PromptLock, parse_prompt, prompt_files, prompt_name
-from regauge.prompts._parse import SUFFIXES
-from regauge.prompts._versions import LOCK_NAME
+from regauge.prompts import LOCK_NAME, SUFFIXES, PromptLock, parse_prompt, prompt_files, prompt_name
 from regauge.scaffold import NewFile, merge_pyproject, refuse_blocked
 from regauge.strict_json import is_list, is_mapping, mapping_of
 from regauge.wording import first_of, plural
@@ -120,12 +118,7 @@ def _drop_faulty(imported: Imported, root: Path) -> None:
             place = SourcePlace(path=imported.sources[0] if imported.sources else file.path)
             text = f"the prompt {prompt.name} is not written: {error.diagnostics[0].message}"
             imported.note("manual", place, text)
-            imported.prompts.remove(prompt)
-            imported.evals = [
-                imported_eval
-                for imported_eval in imported.evals
-                if imported_eval.prompt != prompt.name
-            ]
+            imported.drop(prompt)
 
 
 def _lock(files: Sequence[NewFile], root: Path) -> list[NewFile]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
-    from regauge.judges._output import (
+    from regauge.judges.output import (
         JudgedOutput as JudgedOutput,
         Expected as Expected,
         expected as expected,
@@ -79,6 +79,10 @@ if TYPE_CHECKING:
         on_text as on_text,
     )
     from regauge.judges._rule_factory import RuleFactory as RuleFactory, rule as rule
+    from regauge.judges.rules._safety import (
+        PersonalKind as PersonalKind,
+        personal_data as personal_data,
+    )
     from regauge.judges.rules._similarity import (
         Embedder as Embedder,
         EmbeddingModel as EmbeddingModel,
@@ -95,7 +99,7 @@ if TYPE_CHECKING:
         graded as graded,
         passed as passed,
     )
-    from regauge.judges.model._ask import shipped_rubric as shipped_rubric
+    from regauge.judges.model.ask import shipped_rubric as shipped_rubric
     from regauge.judges.model._claims import verified_claims as verified_claims
     from regauge.judges.model._panel import pairwise as pairwise, panel as panel
     from regauge.judges.model._rubric import rubric as rubric

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast, get_args
 from regauge.datasets import Tier
 from regauge.digests import digest_of
 from regauge.errors import DatasetError, Diagnostic, PromptError, UsageError
-from regauge.judges._output import READING_VERSION, JudgedOutput
 from regauge.judges._registry import judge_from_spec, rule_versions, with_prompt_schema
 from regauge.judges._rule import Rule
 from regauge.judges._types import (
@@ -30,6 +29,7 @@ from regauge.judges._types import (
     judge_status,
     passed,
 )
+from regauge.judges.output import READING_VERSION, JudgedOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -321,7 +321,7 @@ class CaseChecks(RunOnlyJudge):
             JudgeError: A check has no verdict.
             UnmeasuredError: A model could not be called.
         """
-        from regauge.judges.model._ask import gather_all
+        from regauge.judges.model.ask import gather_all
 
         bound = self.checks_by_case.get(case.id)
         if bound is None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._output import JudgedOutput
     from regauge.judges._types import Judge, JudgeContext, UnboundJudge, Verdict
     from regauge.judges.model._rubric import RubricJudge
+    from regauge.judges.output import JudgedOutput
     from regauge.prompts import Evaluator, Prompt
 
 
@@ -90,8 +90,8 @@ def _choice_judge(
     spec = RubricSpec(kind="choice", choices=choices, pass_at=pass_at)
 
     def make(judge_name: str, context: JudgeContext) -> RubricJudge:
-        from regauge.judges.model._ask import model_of
         from regauge.judges.model._rubric import RubricJudge
+        from regauge.judges.model.ask import model_of
 
         return RubricJudge(
             name=judge_name,

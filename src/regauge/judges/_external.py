@@ -12,9 +12,7 @@ from urllib.parse import urlsplit
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._external_calls import CommandCalls, HttpCalls
 from regauge.judges._function import ResultReader
-from regauge.judges._output import JudgedOutput
 from regauge.judges._types import (
     JudgeDeclaration,
     JudgeStatus,
@@ -23,6 +21,8 @@ from regauge.judges._types import (
     is_number,
     shorten_name,
 )
+from regauge.judges.external_calls import CommandCalls, HttpCalls
+from regauge.judges.output import JudgedOutput
 from regauge.providers import CompletionRequest
 from regauge.strict_json import read_json
 

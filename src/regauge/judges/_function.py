@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import JudgedOutput, MissingValue
 from regauge.judges._rule import Rule, advice_of_docstring, first_sentence
 from regauge.judges._types import Verdict, broken_judge, failed, passed
+from regauge.judges.output import JudgedOutput, MissingValue
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:

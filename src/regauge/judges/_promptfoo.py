@@ -21,11 +21,12 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.files import read_regular
 from regauge.judges._function import sources_of
-from regauge.judges._output import JsonProblem, JudgedOutput, MissingValue
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, is_number, passed, quote
+from regauge.judges._types import Verdict, failed, is_number, passed
+from regauge.judges.output import JsonProblem, JudgedOutput, MissingValue
 from regauge.project import Project
 from regauge.strict_json import mapping_of
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -542,6 +543,8 @@ def _module(path: Path, content: str) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     near = str(path.parent)
+    # promptfoo runs the file from its directory, so its imports have no other name; the entry goes
+    # once the file is loaded.
     sys.path.insert(0, near)
     sys.modules[name] = module
     try:
@@ -646,7 +649,7 @@ def promptfoo_python(
         try:
             result = call(value, context)
             if asyncio.iscoroutine(result):
-                from regauge.judges._external_calls import start_thread
+                from regauge.judges.external_calls import start_thread
 
                 # The context of the run closes the network in a replay.
                 context_run, coroutine = contextvars.copy_context().run, result

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from regauge.errors import UsageError
-from regauge.judges._output import READING_VERSION, Expected
 from regauge.judges._rule import Rule, negate, negated_digest
 from regauge.judges._rule_factory import RuleFactory, form_of, rule_digest, split_sections
+from regauge.judges.output import READING_VERSION, Expected
 from regauge.judges.rules._combine import not_
 from regauge.on_demand import (
     GROUPS,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from regauge.digests import digest_of
 from regauge.errors import UsageError
-from regauge.judges._output import MISSING, JudgedOutput, MissingValue, parse_path
 from regauge.judges._types import NO_OUTPUT_CODES, Verdict, failed, parse_criterion, passed
+from regauge.judges.output import MISSING, JudgedOutput, MissingValue, parse_path
 from regauge.strict_json import as_list, is_sequence
 
 if TYPE_CHECKING:

@@ -34,7 +34,9 @@ from typing import (
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
-from regauge.judges._output import (
+from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
+from regauge.judges._types import is_number
+from regauge.judges.output import (
     READING_VERSION,
     Expected,
     JudgedOutput,
@@ -42,11 +44,9 @@ from regauge.judges._output import (
     map_leaves,
     normalise_value,
 )
-from regauge.judges._rule import AdviceTemplate, Rule, first_sentence
-from regauge.judges._types import is_number, quote
 from regauge.on_demand import require
 from regauge.strict_json import walk
-from regauge.wording import did_you_mean
+from regauge.wording import did_you_mean, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,7 +28,7 @@ from typing import (
 from regauge.digests import JSON, digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.project import CRITERIA
-from regauge.wording import did_you_mean
+from regauge.wording import did_you_mean, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,22 +42,9 @@ if TYPE_CHECKING:
 
 
 # A quotation fits on a line of a terminal; a value in a run record fits on a screen.
-_QUOTE_CHARS = 80
 _VALUE_CHARS = 2_000
 # The name of a judge fits in a column.
 _NAME_CHARS = 60
-
-
-def quote(text: str, limit: int = _QUOTE_CHARS) -> str:
-    r"""Quote a text; long text loses its middle, control characters become escapes.
-
-    >>> quote("one\ntwo")
-    "'one\\ntwo'"
-    """
-    if len(text) > limit:
-        head = limit * 2 // 3
-        text = f"{text[:head]} … {text[head - limit :]}"
-    return repr(text)
 
 
 def shorten_name(text: str) -> str:

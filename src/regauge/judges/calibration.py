@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from regauge.judges.model._panel import PairedVerdict
     from regauge.project import CalibrationSettings, Project
     from regauge.providers import CompletionRequest
-    from regauge.stats._agreement import Sampled, Side
+    from regauge.stats import Sampled, Side
 
 
 LabelKind: TypeAlias = Literal["outcomes", "scores", "pairs"]

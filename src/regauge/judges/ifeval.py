@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 from regauge.errors import UsageError
 from regauge.judges._rule import on_text
 from regauge.judges._rule_factory import Place, rule
-from regauge.judges._types import Verdict, failed, passed, quote, quote_around
+from regauge.judges._types import Verdict, failed, passed, quote_around
 from regauge.judges._words import next_word, opens_sentence, period_ends
 from regauge.judges.rules._counts import (
     Count,
@@ -25,7 +25,7 @@ from regauge.judges.rules._counts import (
     parse_limits,
 )
 from regauge.judges.rules._text import language_chances
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

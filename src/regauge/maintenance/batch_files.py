@@ -11,7 +11,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -57,6 +57,9 @@ def key_of(custom_id: str) -> RecordingKey | None:
     return RecordingKey(digest, int(custom_id[44:]))
 
 
+_Status: TypeAlias = Literal["written", "starting", "started", "ended", "collected", "by-hand"]
+
+
 class BatchState(BaseModel):
     """The document NAME.json.
 
@@ -75,7 +78,7 @@ class BatchState(BaseModel):
     name: Annotated[str, Field(pattern=NAME_PATTERN)]
     model: str
     requests: int
-    status: Literal["written", "starting", "started", "ended", "collected", "by-hand"]
+    status: _Status
     batch_id: str = ""
     created_at: float
     failed: dict[str, str] = {}
@@ -88,6 +91,19 @@ class BatchState(BaseModel):
     def provider(self) -> str:
         """The name of the provider."""
         return self.model.partition(":")[0]
+
+    def add_request(self) -> None:
+        """Count one more request."""
+        self.requests += 1
+
+    def note_progress(self, provider_status: str, problems: list[str]) -> None:
+        """Note the provider's status of a batch, and its problems."""
+        self.provider_status, self.problems = provider_status, problems
+
+    def note_results(self, cut: int | None) -> None:
+        """Note downloaded results; those whose truncated size did not grow are complete."""
+        self.is_complete = cut is None or self.cut == cut
+        self.cut = cut
 
     @property
     def problem(self) -> str:
@@ -201,8 +217,12 @@ class BatchDirectory:
         """The files of results of a batch."""
         return sorted(self.path.glob(f"{state.name}.results-*.jsonl"))
 
-    def save(self, state: BatchState) -> None:
-        """Write the state of a batch."""
+    def save(
+        self, state: BatchState, status: _Status | None = None, *, batch_id: str | None = None
+    ) -> None:
+        """Write the state of a batch, with its new status and id if there are any."""
+        state.status = status or state.status
+        state.batch_id = batch_id or state.batch_id
         text = json.dumps(state.model_dump(mode="json"), indent=2, ensure_ascii=False)
         write_whole(self.path / f"{state.name}.json", f"{text}\n".encode())
 

@@ -135,8 +135,7 @@ class BatchSync:
                 self._directory.batches.remove(state)
                 self._directory.remove(state)
                 return
-            state.batch_id, state.status = batch.id, "started"
-            self._directory.save(state)
+            self._directory.save(state, "started", batch_id=batch.id)
         if state.status == "started" or (state.status == "ended" and not state.is_complete):
             by_id = {batch.id: batch for batch in remote_batches}
             try:
@@ -220,10 +219,10 @@ class BatchSync:
 
     async def _update(self, state: BatchState, batch: RemoteBatch, client: BatchClient) -> None:
         """Save the state of a batch, and download its results."""
-        state.provider_status = batch.status
         redact = self._evals.completions.redact
         problems = batch.problems[:_PROBLEMS_MAX]
-        state.problems = [redact(printable(problem))[:300] for problem in problems]
+        state.note_progress(batch.status, [redact(printable(text))[:300] for text in problems])
+        status = state.status
         if batch.is_finished:
             trouble: str | None
             try:
@@ -238,8 +237,8 @@ class BatchSync:
                 )
             if trouble is not None:
                 self._check_completeness(state, batch, trouble)
-                state.status = "ended"
-        self._directory.save(state)
+                status = "ended"
+        self._directory.save(state, status)
 
     def _check_completeness(self, state: BatchState, batch: RemoteBatch, trouble: str) -> None:
         """Note whether all results arrived; a download that did not grow is complete."""
@@ -247,8 +246,7 @@ class BatchSync:
         short = batch.completed is not None and len(read.places) < batch.completed
         size = sum(path.stat().st_size for path in self._directory.result_paths(state))
         cut = bool(trouble) or read.cut or short
-        state.is_complete = not cut or state.cut == size
-        state.cut = size if cut else None
+        state.note_results(size if cut else None)
         if cut:
             count = plural(read.lines, "line")
             note = f"are cut off after {count}; collect again to get the rest"
@@ -277,8 +275,7 @@ class BatchSync:
                     f"  fix: {self._collect_command} --collect when it has ended"
                 )
             except NoBatchesError as error:
-                state.status = "by-hand"
-                self._directory.save(state)
+                self._directory.save(state, "by-hand")
                 self.notes.append(str(error))
                 continue
             except ProviderError as error:
@@ -295,14 +292,12 @@ class BatchSync:
 
         path = self._directory.requests_path(state.name)
         file_id = await client.upload(path)
-        state.status = "starting"
-        self._directory.save(state)
+        self._directory.save(state, "starting")
         try:
             batch = await client.start(path, file_id, BatchTag(project=self._tag, name=state.name))
         except ProviderError as error:
             if error.status is not None and 400 <= error.status < 500:  # noqa: PLR2004 - refused
-                state.status = "written"
-                self._directory.save(state)
+                self._directory.save(state, "written")
                 raise
             # It may have started all the same.
             remote_batches = await client.list_since(self._now - _CLOCKS_S)
@@ -310,8 +305,7 @@ class BatchSync:
             if started is None:
                 raise
             batch = started
-        state.batch_id, state.status = batch.id, "started"
-        self._directory.save(state)
+        self._directory.save(state, "started", batch_id=batch.id)
 
     def _suspect(self, state: BatchState) -> str | None:
         """A running batch of another machine that may hold the same calls; None without one."""

@@ -214,7 +214,7 @@ class ProjectBatches:
         line = client.line(custom_id, case_request.request, other_limit=other)
         draft = self._draft(case_request.model, other, client, len(line))
         draft.file.write(line)
-        draft.state.requests += 1
+        draft.state.add_request()
         draft.size += len(line)
         self._calls[custom_id], self.pending[custom_id] = draft.state, draft.state.name
         return PendingError(f"under way in batch {draft.state.name}")
@@ -277,11 +277,10 @@ class ProjectBatches:
             for file in self._options.files:
                 self._take_file(file)
             self._resolve()
-            self._evals.batches = self
             try:
-                yield
+                with self._evals.serving(self):
+                    yield
             finally:
-                self._evals.batches = None
                 for draft in self._drafts.values():
                     draft.file.close()
                     Path(draft.file.name).unlink(missing_ok=True)

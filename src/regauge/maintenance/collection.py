@@ -34,7 +34,7 @@ from regauge.pytest_omissions import (
     place_of,
     uncollected_evals,
 )
-from regauge.runner import Plan, spec_of
+from regauge.runner import spec_of
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.errors import Diagnostic
     from regauge.project import Project, TargetSettings
-    from regauge.runner import EvalSession
+    from regauge.runner import EvalSession, PlannedCase
 
 
 def tests_targets(project: Project) -> bool:
@@ -132,7 +132,7 @@ class _Driver:
     error: RegaugeError | BrokenPipeError | None = None
     silenced: io.StringIO = field(default_factory=io.StringIO)
     _evals: EvalSession | None = None
-    _items: Sequence[pytest.Item] = ()
+    _left_out: Sequence[PlannedCase] = ()
     _printed: TextIO = field(default_factory=lambda: sys.stdout)
 
     @pytest.hookimpl(trylast=True)
@@ -178,9 +178,11 @@ class _Driver:
             if not self.prompts or names & self.prompts:
                 eval_items.append(item)
         items[:] = eval_items
-        self._items = eval_items
         self.uncollected = self._find_uncollected(config, functions)
         yield
+        selected = {case for item in items for case in cases_of(item)}
+        collected_cases = (case for item in eval_items for case in cases_of(item))
+        self._left_out = [case for case in collected_cases if case not in selected]
 
     def _find_uncollected(
         self, config: pytest.Config, functions: Iterable[Callable[..., Any]]
@@ -203,12 +205,9 @@ class _Driver:
     def pytest_regauge_planned(self, evals: EvalSession) -> None:
         """Store the planned evals."""
         self._evals = evals
-        planned_ids = {id(case) for case in evals.plan.cases}
-        collected_cases = [case for item in self._items for case in cases_of(item)]
-        evals.left_out = [case for case in collected_cases if id(case) not in planned_ids]
-        evals.uncollected = self.uncollected
-        if not self.prefetch:
-            evals.plan = Plan(cases=evals.plan.cases, ahead=False)
+        evals.serve_command(
+            left_out=self._left_out, uncollected=self.uncollected, prefetch=self.prefetch
+        )
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Call `act` instead of running tests."""

@@ -34,7 +34,7 @@ from regauge.prompts import (
     load_prompt,
     prompt_files,
 )
-from regauge.providers._endpoint import Endpoint
+from regauge.providers import Endpoint
 from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.recordings import check_file_sizes

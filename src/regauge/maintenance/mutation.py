@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from regauge.errors import MissingRecordingError, UsageError
+from regauge.errors import DatasetError, MissingRecordingError, UsageError
 from regauge.gate import REVISION_FIRST, policy_of
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.model_id import is_simulated
 from regauge.mutate import (
     MODEL,
@@ -33,9 +33,10 @@ from regauge.mutate import (
     suite_facts,
 )
 from regauge.providers import parse_model_id
-from regauge.refine.proposers._model import ProposerCalls
+from regauge.refine.proposers.model import ProposerCalls
 from regauge.reports import money
 from regauge.runner import CaseRequest, PlannedTrial
+from regauge.scaffold import append_case, redact_case
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         Operator,
         UnguardedInstruction,
     )
+    from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import Completion, CompletionRequest
     from regauge.runner import EvalSession, TrialRunner
@@ -347,3 +349,29 @@ def progress_text(progress: MutationProgress, noun: str, spent_usd: float | None
     """The state of a search on one line."""
     done = f"{progress.done} of {plural(progress.mutants, noun)}"
     return f"regauge: {done}, {plural(progress.calls, 'trial')}, {money(spent_usd)}"
+
+
+def append_suggestions(
+    project: Project, suggestions: Sequence[GuardSuggestion], subject: MutationSubject
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Append suggested cases to their golden datasets, each id once.
+
+    Returns:
+        The id and place of each added case, and the errors of the others.
+    """
+    places: dict[str, tuple[str, str]] = {}
+    errors: list[str] = []
+    for suggestion in suggestions:
+        case, draft = suggestion.case, suggestion.draft
+        if case is None or draft is None or str(case["id"]) in places:
+            continue
+        dataset = subject.members[draft.like].suite.dataset.name
+        document = redact_case(project, dict(case))
+        try:
+            path, line = append_case(project, subject.prompt.name, document, dataset=dataset)
+        except (UsageError, DatasetError) as error:
+            errors.append(f"{document['id']}: {error}")
+        else:
+            place = f"{project.relative(path).as_posix()}:{line}"
+            places[str(case["id"])] = str(document["id"]), place
+    return [*places.values()], errors

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from regauge.digests import digest_of
 from regauge.errors import UsageError
 from regauge.files import write_whole
-from regauge.judges.rules._safety import PersonalKind, personal_data
+from regauge.judges import PersonalKind, personal_data
 from regauge.recordings import redactor_for
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from regauge.datasets._case import file_reference
+from regauge.datasets import file_reference
 from regauge.errors import UsageError
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.lexicon import Lexicon
 from regauge.mutate._operators import Mutation, MutationPlace, texts_of
 from regauge.mutate._suggest import Draft
 from regauge.refine.edits import EditError, PromptText, apply
-from regauge.refine.proposers._model import (
+from regauge.refine.proposers.model import (
     ModelForm,
     build_request,
     edit_in,

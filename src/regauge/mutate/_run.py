@@ -40,6 +40,15 @@ class MutationProgress:
     done: int = 0
     calls: int = 0
 
+    def start(self, mutants: int) -> None:
+        """Start the count of mutants."""
+        self.mutants, self.done = mutants, 0
+
+    def count(self, *, calls: int = 0, done: int = 0) -> None:
+        """Count trials, and mutants that have a class."""
+        self.calls += calls
+        self.done += done
+
 
 @dataclass(slots=True, kw_only=True)
 class _Block:
@@ -92,7 +101,7 @@ async def measure(
         first=first or {},
         progress=progress or MutationProgress(),
     )
-    run.progress.mutants = len(left)
+    run.progress.start(len(left))
     await run.measure_mutants(_nest_blocks(prompt, left, len(cases)), run.mutants.keys(), None)
     for id_, reason in marks.items():
         run.outcomes[id_] = Classification(kind="equivalent", reason=reason)
@@ -163,7 +172,7 @@ class _Run:
 
     def _note(self, id_: str, result: Classification) -> None:
         self.outcomes[id_] = result
-        self.progress.done += 1
+        self.progress.count(done=1)
 
 
 def _nest_blocks(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[_Block]:

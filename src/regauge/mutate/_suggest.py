@@ -197,13 +197,13 @@ async def suggest(
             that it is like. An invalid draft is a UsageError.
     """
     at_once = asyncio.Semaphore(_AT_ONCE)
-    progress.mutants, progress.done = len(problems), 0
+    progress.start(len(problems))
 
     async def suggest_for(problem: UnguardedInstruction) -> GuardSuggestion:
         async with at_once:
             search = _Search(problem, bench_of, progress)
             suggestion = await search.run(proposers)
-        progress.done += 1
+        progress.count(done=1)
         return suggestion
 
     return await asyncio.gather(*(suggest_for(problem) for problem in problems))
@@ -339,7 +339,7 @@ class _Search:
         new = {(inputs, is_mutated, number) for number in numbers} - self._counted_trials
         self._counted_trials |= new
         self.calls += len(new)
-        self.progress.calls += len(new)
+        self.progress.count(calls=len(new))
         prompt = self.problem.mutant.prompt if is_mutated else None
         trials = await bench.run_trials(prompt, [(draft.like, number) for number in numbers])
         for trial in trials:

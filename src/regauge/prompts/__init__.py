@@ -27,7 +27,11 @@ if TYPE_CHECKING:
         RubricKind as RubricKind,
     )
     from regauge.prompts._lint import lint_prompts as lint_prompts, lint_warnings as lint_warnings
-    from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
+    from regauge.prompts._parse import (
+        SUFFIXES as SUFFIXES,
+        parse_prompt as parse_prompt,
+        prompt_name as prompt_name,
+    )
     from regauge.prompts._prompt import Prompt as Prompt
     from regauge.prompts._replaceable import (
         MessageSection as MessageSection,
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
         Role as Role,
         Semver as Semver,
         ToolCall as ToolCall,
+        compile_template as compile_template,
         content_of as content_of,
         input_text as input_text,
     )

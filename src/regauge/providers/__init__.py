@@ -16,10 +16,19 @@ from regauge.providers._cost import (
     price_of as price_of,
     sum_if_known as sum_if_known,
 )
-from regauge.providers._failure import AttemptError as AttemptError
+from regauge.providers._endpoint import Endpoint as Endpoint
+from regauge.providers._failure import (
+    AttemptError as AttemptError,
+    Ledger as Ledger,
+    call_with_retries as call_with_retries,
+    retry_after_s as retry_after_s,
+)
 from regauge.providers._rate import (
     AdaptiveLimit as AdaptiveLimit,
+    PacedTurns as PacedTurns,
+    Quota as Quota,
     Window as Window,
+    quotas_in as quotas_in,
     window_for as window_for,
 )
 from regauge.providers._types import (

@@ -97,6 +97,10 @@ class AttemptError(ProviderError):
         self.outage = False
         self.quotas = quotas
 
+    def mark_outage(self) -> None:
+        """Note that the server worked before."""
+        self.outage = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:

@@ -421,9 +421,8 @@ class RemoteProvider:
             if error.kind == "rate-limit":
                 permit.on_rate_limit(error.quotas)
             self._note(error, gave_up=False)
-            error.outage = self._breaker.has_succeeded and (
-                error.never_sent or self._breaker.outage
-            )
+            if self._breaker.has_succeeded and (error.never_sent or self._breaker.outage):
+                error.mark_outage()
             raise
         finally:
             self.calls.attempts = self._api.attempt_count

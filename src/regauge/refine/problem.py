@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.prompts import input_text
 from regauge.refine.analysis import Check
 from regauge.refine.guards import CaseText, Leaks
@@ -21,10 +21,10 @@ from regauge.refine.loop._state import (
     TrialPlan,
     TrialResults,
 )
-from regauge.refine.proposers._model import (
+from regauge.refine.proposers._protocol import Problem, RedactedCase
+from regauge.refine.proposers.model import (
     object_in,
 )
-from regauge.refine.proposers._protocol import Problem, RedactedCase
 from regauge.statements import content_words
 
 if TYPE_CHECKING:

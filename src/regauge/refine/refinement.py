@@ -299,9 +299,7 @@ def expected_trial(
     draws: list[PlannedTrial] = []
     for member in subject.members.values():
         suite = replace(member.suite, judges=deciding_judges(member.suite))
-        planned_case = PlannedCase(suite, member.case)
-        planned_case.digest = planned_case.request(REVISION_FIRST).digest
-        draws.append(PlannedTrial(planned_case, REVISION_FIRST))
+        draws.append(PlannedTrial(PlannedCase(suite, member.case), REVISION_FIRST))
     answers = evals.missing_completions(draws)
     verdicts = evals.missing_judgements(draws)
     costs = [*(answer.cost_usd for answer in answers), *(verdict.cost_usd for verdict in verdicts)]
@@ -567,7 +565,7 @@ class Refinement:
 
     def check_key(self, environ: Mapping[str, str]) -> None:
         """Check the key of the refiner model, if it may be called."""
-        from regauge.providers._endpoint import Endpoint
+        from regauge.providers import Endpoint
 
         calls_model = bool(self.config.critics and self.options.model_calls)
         if not calls_model or self.options.removals or self._evals.options.record == "none":
@@ -710,20 +708,23 @@ class Refinement:
             for note in state.notes:
                 listen(note)
 
-        trail.listen = on_state
         # The loop plans with average calls; this limit is exact.
         left = calls_max(state) - state.spending.total
-        self._evals.budget.limit_calls = max(0, left)
+        self._evals.budget.limit(max(0, left))
         try:
-            return run_stoppable(self._driven(state, trail))
+            return run_stoppable(self._driven(state, trail, on_state))
         except KeyboardInterrupt:
             if last.stop is None:  # else it was over already
                 interrupted = Interrupted(reason="interrupted", text=BY_SIGNAL)
                 with ignore_signals():
-                    trail.add(interrupted, advance(last, interrupted))
+                    state = advance(last, interrupted)
+                    trail.add(interrupted, state)
+                    on_state(state)
             return last
 
-    async def _driven(self, state: LoopState, trail: Trail) -> LoopState:
+    async def _driven(
+        self, state: LoopState, trail: Trail, on_state: Callable[[LoopState], None]
+    ) -> LoopState:
         async with self._evals.open_trials() as trials:
             bench = EvalWorkbench(
                 subject=self.subject,
@@ -734,7 +735,7 @@ class Refinement:
                 policy=policy_of(self._evals.project.settings.gate),
             )
             try:
-                return await drive(state, bench, trail)
+                return await drive(state, bench, trail, on_state)
             finally:
                 self.replayed_calls += bench.replayed_calls
                 bench.close()

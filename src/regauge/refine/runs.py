@@ -88,20 +88,10 @@ class TrailEvent:
 
 
 class TrailFile:
-    """A trail under construction; every event is on disk before the next step.
+    """A trail under construction; every event is on disk before the next step."""
 
-    Args:
-        listen: Called with each state, once it is on disk.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        events: Sequence[TrailEvent] = (),
-        listen: Callable[[LoopState], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, path: Path, events: Sequence[TrailEvent] = ()) -> None:
         self._path = path
-        self.listen = listen
         self._seq = len(events)
         self._last = events[-1].digest if events else ""
 
@@ -123,7 +113,6 @@ class TrailFile:
                 "state": summary_of(state),
             },
         )
-        self.listen(state)
 
     def wrote(self, files: Mapping[str, str]) -> None:
         """Append the digests of the files that a run wrote at its end, by name."""

@@ -42,7 +42,7 @@ from regauge.refine.loop._state import (
     TrialResults,
 )
 from regauge.refine.problem import problem_of, redact_feedback
-from regauge.refine.proposers._model import (
+from regauge.refine.proposers.model import (
     ProposerCalls,
     request_critique,
     request_edits,

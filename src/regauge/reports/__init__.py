@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         record_markdown as record_markdown,
     )
     from regauge.reports._github_actions import (
+        comment_markdown as comment_markdown,
         decision_annotations as decision_annotations,
         failure_annotations as failure_annotations,
         gate_annotations as gate_annotations,

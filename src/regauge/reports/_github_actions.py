@@ -1,4 +1,4 @@
-"""Runs and decisions in GitHub Actions: annotations, and the job summary."""
+"""Runs and decisions on GitHub: annotations, the job summary, the comment of a pull request."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from regauge.errors import split_location
+from regauge.markdown import escape_markdown
 from regauge.reports._gate_console import headline, reasons_beside
 from regauge.reports._gate_markdown import record_markdown
+from regauge.reports._markdown import shown_name
 from regauge.reports._runs import read_rows
 from regauge.wording import printable
 from regauge.workflow_commands import break_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
+    from regauge.github import PullRequestEvent
     from regauge.reports._documents import CaseDocument, DecisionDocument, PromptDocument, RunRecord
 
 # GitHub shows ten errors and ten warnings of a step.
@@ -159,3 +163,67 @@ def _below(root: Path, environ: Mapping[str, str]) -> str:
         return ""
     below = PurePosixPath(root.relative_to(workspace))
     return "" if below == PurePosixPath() else f"{below}/"
+
+
+_SHORT_HASH = 9
+
+
+def comment_markdown(
+    record: RunRecord | None,
+    rows: Iterable[dict[str, Any]],
+    event: PullRequestEvent,
+    *,
+    log_url: str,
+) -> str:
+    """The comment on a pull request.
+
+    Args:
+        record: The run; None if a workflow run failed before it wrote one.
+        rows: Its trials.
+        event: The pull request, as GitHub states it.
+        log_url: The log of the workflow run; empty if unknown.
+    """
+    footer = " · ".join(_origin(record, event, log_url))
+    if record is None:
+        return f"{_failed(event)}\n\nIt left no run record.\n\n<sub>{footer}</sub>\n"
+    alerts = "".join(f"{alert}\n\n" for alert in _alerts(record, event))
+    return f"{alerts}{record_markdown(record, rows)}\n<sub>{footer}</sub>\n"
+
+
+def _alerts(record: RunRecord, event: PullRequestEvent) -> Iterator[str]:
+    """Differences of GitHub and the run record: a fork controls its record, not the event."""
+    decision = record.decision
+    is_green = not any(suite.failed or suite.unmeasured for suite in record.suites)
+    if decision is not None:
+        is_green = decision.exit_code == 0
+    if event.conclusion not in {"", "success"} and is_green:
+        yield f"{_failed(event)}\n\nThe run record below does not show a failure."
+    if decision is not None and event.base_ref:
+        bases = {event.base_ref, f"origin/{event.base_ref}", event.base_sha}
+        if decision.ref not in bases:
+            ref, base = shown_name(decision.ref), shown_name(event.base_ref)
+            yield f"**The run compares with {ref}, and the pull request goes into {base}.**"
+
+
+def _failed(event: PullRequestEvent) -> str:
+    conclusion = escape_markdown(event.conclusion)
+    log = f"\n\nSee the [log]({event.run_url})." if event.run_url else ""
+    return f"### ❌ GitHub reports that the workflow run failed: {conclusion}{log}"
+
+
+def _origin(record: RunRecord | None, event: PullRequestEvent, log_url: str) -> list[str]:
+    """The run with its commit, base and log, as GitHub states them."""
+    parts = [f"run {shown_name(record.id)}"] if record is not None else []
+    if event.head_sha:
+        parts.append(f"commit {shown_name(event.head_sha[:_SHORT_HASH])}")
+    elif record is not None and record.git is not None:
+        dirty = "+" if record.git.dirty else ""
+        parts.append(f"commit {shown_name(record.git.commit[:_SHORT_HASH])}{dirty}")
+    if event.base_ref:
+        sha = f" ({shown_name(event.base_sha[:_SHORT_HASH])})" if event.base_sha else ""
+        parts.append(f"base {shown_name(event.base_ref)}{sha}")
+    if event.conclusion:
+        parts.append(f"GitHub: {escape_markdown(event.conclusion)}")
+    if log_url:
+        parts.append(f"[log]({log_url})")
+    return parts

@@ -335,7 +335,7 @@ class _SuiteCount:
             self.case_counts |= counts
         self.nodes, self.tracked = {}, set()
         for judge in self.judges.values():
-            judge.labelled = set()
+            judge.labelled.clear()
 
     def join(self, other: _SuiteCount) -> None:
         """Add the counts of other, settled cases."""

@@ -27,6 +27,10 @@ class Charge:
     actual_usd: float | None = None
     actual_tokens: int | None = None
 
+    def settle(self, actual_usd: float | None, actual_tokens: int | None) -> None:
+        """Note the actual cost."""
+        self.actual_usd, self.actual_tokens = actual_usd, actual_tokens
+
 
 @dataclass(slots=True)
 class Budget:
@@ -60,6 +64,10 @@ class Budget:
     calls_under_way: int = 0
     excess: float = 0.0
     is_cost_unknown: bool = False
+
+    def limit(self, calls: int) -> None:
+        """Limit the calls of all processes."""
+        self.limit_calls = calls
 
     @property
     def limits_usage(self) -> bool:

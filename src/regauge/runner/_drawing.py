@@ -55,6 +55,19 @@ class RunProgress:
         self.total = total
         self._started = time.monotonic()
 
+    def expect(self, trials: int) -> None:
+        """Add trials to the total."""
+        self.total += trials
+
+    def count(self, *, failed: bool = False) -> None:
+        """Count a trial that has a completion, or that ended without one."""
+        self.failed += failed
+        self.completed += not failed
+
+    def count_judge_call(self) -> None:
+        """Count a response from the model of a judge."""
+        self.judge_calls += 1
+
     @property
     def elapsed_s(self) -> float:
         """Seconds since the start."""
@@ -266,7 +279,7 @@ class Drawing:
         with self._budget.charge(expected_usd, tokens=tokens) as charge:
             pending = batches.request(case_request)
             # A batch is paid for once it has started.
-            charge.actual_usd, charge.actual_tokens = expected_usd, tokens
+            charge.settle(expected_usd, tokens)
         raise pending
 
     async def _request(
@@ -316,14 +329,12 @@ class Drawing:
             await asyncio.sleep(_POLL_S)
         with self._budget.charge(expected_usd, tokens=expected_tokens) as charge:
             completion = await provider.complete(request)
-            charge.actual_usd = completion.cost_usd
-            actual = completion.usage
-            charge.actual_tokens = actual.input_tokens + actual.output_tokens
-            if actual == Usage() and case_request.target is None:
+            actual_usd, usage = completion.cost_usd, completion.usage
+            if usage == Usage() and case_request.target is None:
                 # Without token counts in the response, the expected ones count.
-                charge.actual_tokens = expected_tokens
-                if charge.actual_usd is None:
-                    charge.actual_usd = expected_usd
+                charge.settle(expected_usd if actual_usd is None else actual_usd, expected_tokens)
+            else:
+                charge.settle(actual_usd, usage.input_tokens + usage.output_tokens)
         self.cases.add(case_request, charge)
         self._usage.add(case_request, completion)
         return completion

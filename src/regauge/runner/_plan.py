@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from regauge.datasets import assign_by_time, case_ids
@@ -279,12 +280,11 @@ class CaseRequest:
         return {"judge_digest": summary.pop("prompt_digest"), **summary}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class PlannedCase:
     """A case of an eval in the plan of a run: one pytest item.
 
     Attributes:
-        digest: The digest of the case's request, once planned; all trials share it.
         error: The error that prevents the request, such as a missing input; None without one.
         partner: The other side of a comparison, such as a request of another version; trials with
             different partners are stored apart.
@@ -292,20 +292,26 @@ class PlannedCase:
 
     suite: Eval
     case: GoldenCase
-    digest: str = ""
     error: RegaugeError | None = None
     partner: str = ""
 
+    @cached_property
+    def digest(self) -> str:
+        """The digest of the case's request, which all trials share; empty without a request."""
+        try:
+            return self.request(0).digest
+        except RegaugeError:
+            return ""
+
     def plan(self) -> str:
-        """Compute the digest of the request, once.
+        """Return the digest of the request.
 
         Raises:
-            RegaugeError: The case cannot be rendered.
+            RegaugeError: The case cannot be rendered, or its recordings cannot be read.
         """
         if self.error is not None:
             raise self.error
-        self.digest = self.digest or self.request(0).digest
-        return self.digest
+        return self.digest or self.request(0).digest
 
     def key_of(self, digest: str, trial: int) -> RecordingKey:
         """The key of a request's completion in one trial."""
@@ -393,23 +399,24 @@ class Plan:
 def plan_cases(
     cases: Sequence[PlannedCase], *, has_completion: Callable[[PlannedCase, RecordingKey], bool]
 ) -> Plan:
-    """Compute the request of every case, and find the trials without a completion.
+    """Find the trials without a completion, and the error of each case that has one.
 
     Args:
         cases: The cases, in the order of judging.
         has_completion: Called with each case and key; an error becomes the error of the case.
     """
+    planned_cases: list[PlannedCase] = []
     missing: list[PlannedTrial] = []
     for planned_case in cases:
-        if planned_case.error is not None:
-            continue
         try:
-            planned_case.digest = planned_case.request(0).digest
+            digest = planned_case.plan()
             missing += [
                 PlannedTrial(planned_case, trial)
                 for trial in range(planned_case.suite.trials)
-                if not has_completion(planned_case, RecordingKey(planned_case.digest, trial))
+                if not has_completion(planned_case, RecordingKey(digest, trial))
             ]
         except RegaugeError as error:
-            planned_case.error = error
-    return Plan(cases=cases, missing=missing)
+            planned_cases.append(replace(planned_case, error=error))
+        else:
+            planned_cases.append(planned_case)
+    return Plan(cases=planned_cases, missing=missing)

@@ -17,8 +17,7 @@ from regauge.project import (
     EndpointSettings,
     PriceSettings,
 )
-from regauge.providers import batch_cost_of, price_of
-from regauge.providers._endpoint import Endpoint
+from regauge.providers import Endpoint, batch_cost_of, price_of
 from regauge.providers.registry import (
     APIS,
     ProviderContext,

@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import UnmeasuredError
@@ -279,7 +279,7 @@ def _shorten(text: str) -> str:
     return f"{text[:_OUTPUT_CHARS_MAX]}\n… {len(text) - _OUTPUT_CHARS_MAX} more characters"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EvalResult:
     """The judged trials of one case.
 
@@ -287,8 +287,6 @@ class EvalResult:
         trials: The trials in order, at least one.
         node_id: The id of the pytest item, for commands in messages; empty outside pytest.
         not_blocking: The reason why a failure does not fail the run; empty without one.
-        passed: The number of passed trials.
-        outcome: `unmeasured` only if unmeasured trials could change it.
     """
 
     suite: Eval
@@ -296,17 +294,20 @@ class EvalResult:
     trials: tuple[Trial, ...]
     node_id: str = ""
     not_blocking: str = ""
-    passed: int = field(init=False)
-    outcome: TrialOutcome = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def passed(self) -> int:
+        """The number of passed trials."""
+        return [trial.outcome for trial in self.trials].count("passed")
+
+    @property
+    def outcome(self) -> TrialOutcome:
+        """`unmeasured` only if unmeasured trials could change it."""
         outcomes = [trial.outcome for trial in self.trials]
         unmeasured = outcomes.count("unmeasured")
-        self.passed = outcomes.count("passed")
-        if self.passed + unmeasured < self.required_passes:
-            self.outcome = "failed"
-        else:
-            self.outcome = "unmeasured" if unmeasured else "passed"
+        if outcomes.count("passed") + unmeasured < self.required_passes:
+            return "failed"
+        return "unmeasured" if unmeasured else "passed"
 
     @property
     def prompt(self) -> Prompt:
@@ -373,11 +374,15 @@ class CaseFailed(AssertionError):  # noqa: N818 - a failure, not an error
 
     def __init__(self, result: EvalResult) -> None:
         self.result = result
-        self.node = result.node_id  # pytest makes it relative to the working directory
+        self._node = result.node_id
         super().__init__(result)
 
+    def show_node(self, node: str) -> None:
+        """Name the item as the user's working directory requires, in the command to re-run it."""
+        self._node = node
+
     def __str__(self) -> str:
-        return describe_failure(self.result, node=self.node)
+        return describe_failure(self.result, node=self._node)
 
     def __repr__(self) -> str:
         # pytest calls repr for each assertion error; a repr of all trials takes milliseconds.

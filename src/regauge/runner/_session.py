@@ -275,11 +275,35 @@ class EvalSession:
             try:
                 self.completions.begin(self.plan.digest)
             except RegaugeError as error:
-                for planned_trial in self.plan.missing:
-                    planned_trial.planned_case.error = error
+                incomplete = {planned_trial.planned_case for planned_trial in self.plan.missing}
+                cases = [
+                    replace(case, error=error) if case in incomplete else case
+                    for case in self.plan.cases
+                ]
             # Completions of an interrupted run count.
             self.plan = plan_cases(cases, has_completion=self.completions.has)
         return self.plan
+
+    def serve_command(
+        self,
+        *,
+        left_out: Sequence[PlannedCase],
+        uncollected: Sequence[Diagnostic],
+        prefetch: bool,
+    ) -> None:
+        """Note the omissions of a command, which plans its own trials without `prefetch`."""
+        self.left_out, self.uncollected = left_out, uncollected
+        if not prefetch:
+            self.plan = Plan(cases=self.plan.cases, ahead=False)
+
+    @contextmanager
+    def serving(self, batches: Batches) -> Generator[None]:
+        """Use batches in the block, not live calls."""
+        self.batches = batches
+        try:
+            yield
+        finally:
+            self.batches = None
 
     @contextmanager
     def running(self, *, meanwhile: Callable[[], object] = lambda: None) -> Generator[None]:

@@ -162,7 +162,8 @@ def bind(
         PromptError: The prompt cannot be loaded, or has no model.
         DatasetError: The golden dataset cannot be loaded.
     """
-    location = _place(function)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    location = f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
     rate = cast("object", spec.pass_rate)  # an eval may pass any object
     if not (isinstance(rate, (int, float)) and 0 < rate <= 1):
         raise UsageError(
@@ -331,11 +332,11 @@ def _judges(
     """The judges of an eval, with unique names; plain functions become judges."""
     judges = tuple(_judge(judge, location, context) for judge in likes)
     if options.record != "none":
-        models = [model for judge in judges for model in _models_of_judge(judge)]
-        for judge_name, model in models:
-            provider = parse_model_id(model, location=judge_name).provider
-            if provider not in EXTERNAL_JUDGES:
-                endpoint_of(context.project.settings, provider)
+        for judge in judges:
+            for model in getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ():
+                provider = parse_model_id(model, location=judge.name).provider
+                if provider not in EXTERNAL_JUDGES:
+                    endpoint_of(context.project.settings, provider)
     counts = Counter(judge.name for judge in judges)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -344,12 +345,6 @@ def _judges(
             " distinguished\n  fix: remove one, or give it a name of its own with .with_name(...)"
         )
     return judges
-
-
-def _models_of_judge(judge: Judge) -> list[tuple[str, str]]:
-    """The models that a judge calls, each with the judge's name."""
-    models = getattr(judge, "models", ()) if hasattr(judge, "judge_with") else ()
-    return [(judge.name, model) for model in models]
 
 
 def _judge(like: JudgeLike, location: str, context: JudgeContext) -> Judge:
@@ -380,8 +375,3 @@ def _judge_statuses(judges: Iterable[Judge], project: Project) -> Mapping[str, J
     """The statuses of LLM judges, by name."""
     model_judges = [cast("ModelJudge", judge) for judge in judges if hasattr(judge, "judge_with")]
     return {judge.name: judge_status(judge, project) for judge in model_judges}
-
-
-def _place(function: Callable[..., Any]) -> str:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)

@@ -315,9 +315,9 @@ class TrialRunner:
             else:
                 sourced = await self._drawing.complete(CaseRequest.of_trial(planned_trial))
         except Exception:
-            self._progress.failed += 1
+            self._progress.count(failed=True)
             raise
-        self._progress.completed += 1
+        self._progress.count()
         return sourced
 
     def _missing(self, planned_trial: PlannedTrial) -> MissingRecordingError:
@@ -362,7 +362,8 @@ class TrialRunner:
                 evals=planned_trial.planned_case.suite.evals,
             )
         response = await self._call(case_request)
-        self._progress.judge_calls += recorded is None
+        if recorded is None:
+            self._progress.count_judge_call()
         return response
 
 

@@ -164,8 +164,9 @@ class LabelRun:
         if case_request.key not in self._requests:
             self._requests[case_request.key] = None
             self.totals = self.totals.plus(sourced.completion, live=sourced.source == "live")
-        self._started_judgements.add((label.id, repeat))
-        self.progress.completed = len(self._started_judgements)
+        if (label.id, repeat) not in self._started_judgements:
+            self._started_judgements.add((label.id, repeat))
+            self.progress.count()
         return sourced.completion
 
 

@@ -16,6 +16,8 @@ from regauge.on_demand import lazy_names
 
 if TYPE_CHECKING:
     from regauge.stats._agreement import (
+        Sampled as Sampled,
+        Side as Side,
         accuracy as accuracy,
         cohen_kappa as cohen_kappa,
         confusion_matrix as confusion_matrix,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,12 +12,11 @@ if TYPE_CHECKING:
 
     from regauge.stats._intervals import FloatArray, IntArray
 
-    # Takes the count of each item in each sample, shape (samples, items), and returns the value of
-    # each sample, NaN if undefined, as `bootstrap_interval` requires.
-    Sampled = Callable[[IntArray], FloatArray]
-
 Label = TypeVar("Label", bound="Hashable")
 Weights = Literal["none", "linear", "quadratic"]
+# Takes the count of each item in each sample, shape (samples, items), and returns the value of each
+# sample, NaN if undefined, as `bootstrap_interval` requires.
+Sampled: TypeAlias = "Callable[[IntArray], FloatArray]"
 Side = Literal["first", "second", "tie"]
 
 # Rows of all pairs at once: memory grows with it, and time hardly falls above.

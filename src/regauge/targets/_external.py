@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from regauge.errors import ProviderError, UsageError
-from regauge.judges._external_calls import build_headers, environment_values, run_program, send
-from regauge.judges._output import MISSING, MissingValue, parse_path, value_at
+from regauge.judges.external_calls import build_headers, environment_values, run_program, send
+from regauge.judges.output import MISSING, MissingValue, parse_path, value_at
 from regauge.prompts import CANDIDATES_ENV, input_text
 from regauge.strict_json import is_sequence, read_json
 from regauge.targets._output import OUTPUT_MAX
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._output import Steps
+    from regauge.judges.output import Steps
     from regauge.project import CommandTarget, HttpTarget
 
 

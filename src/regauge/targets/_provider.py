@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from regauge.errors import ProviderError
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, RecordedTarget
 from regauge.prompts import CANDIDATES_ENV
-from regauge.providers import AdaptiveLimit, window_for
-from regauge.providers._failure import AttemptError, Ledger, call_with_retries
+from regauge.providers import AdaptiveLimit, AttemptError, Ledger, call_with_retries, window_for
 from regauge.targets._external import CommandCaller, HttpCaller
 from regauge.targets._output import completion_of
 from regauge.targets._python import PythonCaller
@@ -93,9 +91,10 @@ class TargetProvider:
                 caller = self._caller()
                 if isinstance(caller, PythonCaller):
                     await caller.prepare()
-                began = time.perf_counter()
+                timeout_s, spent_s = min(self._timeout_s, ledger.left_s), ledger.spent_s
                 try:
-                    output = await caller.call(case, timeout_s=min(self._timeout_s, ledger.left_s))
+                    with ledger.clock():
+                        output = await caller.call(case, timeout_s=timeout_s)
                 except AttemptError as error:
                     if error.kind == "rate-limit":
                         permit.on_rate_limit(error.quotas)
@@ -107,15 +106,12 @@ class TargetProvider:
                         kind = "unavailable"
                         text = f"{error.message}\n  fix: have the code of the base run here"
                     raise AttemptError(text, kind=kind, transient=transient) from error
-                finally:
-                    took_s = time.perf_counter() - began
-                    ledger.spent_s += took_s
                 permit.on_success()
                 return completion_of(
                     output,
                     provider=request.provider,
                     model=self._target.name,
-                    latency_s=took_s,
+                    latency_s=ledger.spent_s - spent_s,
                     cost_usd=self._settings.cost_usd,
                     attempts=ledger.attempts,
                 )

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from regauge.cli import group
-from regauge.cli.runs import _LabelledRun, _name_runs, _notes, _run, _run_line
+from regauge.cli.runs import _name_runs, _notes, _run, _run_line
 from regauge.errors import UsageError
+from regauge.history import LabelledRun
 from regauge.project import Project
 from regauge.reports import RunRecord
 
@@ -46,9 +47,9 @@ def record(run: str = "r1", **more: Any) -> RunRecord:
     return RunRecord(**(values | more))
 
 
-def labelled(*records: RunRecord) -> list[_LabelledRun]:
+def labelled(*records: RunRecord) -> list[LabelledRun]:
     return [
-        _LabelledRun(label=label, record=one, read=list)
+        LabelledRun(label=label, record=one, read=list)
         for label, one in zip("AB", records, strict=False)
     ]
 

@@ -105,7 +105,6 @@ class Recorded:
 
     def __init__(self, made: EvalParts, texts: dict[int, tuple[str, str]]) -> None:
         self.case = PlannedCase(made.suite(), made.case())
-        self.case.plan()
         self._made = made
         self._recordings = {
             RecordingKey(self.case.digest, number): SimpleNamespace(

@@ -15,8 +15,8 @@ from tests.unit.judges.samples import RULES
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
-    from regauge.judges._output import JudgedOutput
     from regauge.judges._rule import Check
+    from regauge.judges.output import JudgedOutput
 
 # Made of other rules, or without a verdict.
 COMBINING = {"all_of", "any_of", "at_least", "weighted", "field", "in_fence", "not", "unmeasured"}

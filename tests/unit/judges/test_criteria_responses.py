@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.judges.model._response import ResponseError
 from regauge.judges.model._rubric import read_several, several_format
+from regauge.judges.model.response import ResponseError
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import completion
 

@@ -22,7 +22,7 @@ from regauge.judges._deepeval._judge import (
     metric_name,
     templates_digest,
 )
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.providers import Completion
 from tests.unit.judges.deepeval_responses import case, completion, instance
 

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError
 from regauge.judges import rubric
-from regauge.judges.model._response import ResponseError, read_response
+from regauge.judges.model.response import ResponseError, read_response
 from regauge.prompts import RubricSpec
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
 

@@ -16,8 +16,8 @@ from hypothesis import given, strategies as st
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import javascript, judge_from_spec, promptfoo_python
-from regauge.judges._output import JudgedOutput
 from regauge.judges._v8 import ScriptLimitError, _engine
+from regauge.judges.output import JudgedOutput
 from regauge.providers import Completion, ToolCall, Usage
 from tests.unit.judges.samples import CASE, completion
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from regauge.errors import ProviderError
-from regauge.judges._external_calls import OUTPUT_MAX, _ExternalCalls, build_headers, send
+from regauge.judges.external_calls import OUTPUT_MAX, _ExternalCalls, build_headers, send
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest, Usage
 from regauge.providers._failure import AttemptError

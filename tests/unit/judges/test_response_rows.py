@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from regauge.judges.model._response import ResponseError, find_statements, read_response
+from regauge.judges.model.response import ResponseError, find_statements, read_response
 from regauge.prompts import RubricSpec
 from tests.transcripts import DATA, held_rows, read_rows
 

@@ -8,13 +8,13 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.judges.model._response import (
+from regauge.judges.model._rubric import expected_score
+from regauge.judges.model.response import (
     ResponseError,
     json_object,
     read_response,
     text_of,
 )
-from regauge.judges.model._rubric import expected_score
 from regauge.prompts import RubricSpec
 from regauge.providers import Completion, TokenLogprob
 from tests.unit.judges.asked import completion

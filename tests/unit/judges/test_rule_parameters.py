@@ -15,9 +15,9 @@ import pytest
 from regauge import judges
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import Check, on_text, passed, promptfoo_python, rule
-from regauge.judges._output import JudgedOutput
 from regauge.judges._registry import _builtin_rules, judge_kinds
 from regauge.judges._rule_factory import RuleFactory
+from regauge.judges.output import JudgedOutput
 from tests.unit.judges.samples import CASE, completion
 
 

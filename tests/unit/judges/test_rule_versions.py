@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from regauge.judges import as_judge, contains, max_words, not_, sentence_count
-from regauge.judges._output import READING_VERSION
 from regauge.judges._registry import changed_rule, rule_versions
 from regauge.judges._rule import negated_digest
 from regauge.judges._rule_factory import rule_digest
+from regauge.judges.output import READING_VERSION
 
 RULE = sentence_count(exactly=2)
 NOW = rule_versions()["sentence_count"]

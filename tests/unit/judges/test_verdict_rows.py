@@ -9,8 +9,8 @@ import pytest
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import judge_from_spec
-from regauge.judges._output import JudgedOutput
 from regauge.judges._rule import Rule
+from regauge.judges.output import JudgedOutput
 from regauge.providers import ToolCall
 from tests.transcripts import DATA, held_rows, read_rows
 from tests.unit.judges.samples import CASE, completion

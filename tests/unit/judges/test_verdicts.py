@@ -9,7 +9,7 @@ import pytest
 from regauge import judges
 from regauge.errors import JudgeError, UsageError
 from regauge.judges import ifeval, judge_from_spec
-from regauge.judges._output import JudgedOutput
+from regauge.judges.output import JudgedOutput
 from regauge.providers import ToolCall, Usage
 from tests.unit.judges.samples import CASE, completion
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from regauge.datasets import GoldenCase
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.mutate._model import changes_in, drafts_in
 from regauge.prompts import Prompt, parse_prompt
 

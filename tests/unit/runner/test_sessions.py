@@ -66,7 +66,7 @@ def test_recordings_of_any_trial_and_model_of_a_case_are_needed(made: Any, tmp_p
     broken = PlannedCase(suite, made.case(2, inputs={}))
     with pytest.raises(RenderError) as caught:
         broken.plan()
-    broken.error = caught.value
+    broken = replace(broken, error=caught.value)
     digest, other = case.plan(), replace(case.request(0), model="clerk-2").digest
     recordings = [
         recording(RecordingKey(digest, 0)),
@@ -223,7 +223,7 @@ def test_a_store_that_cannot_be_used_leaves_the_cases_unmeasured(made: Any, tmp_
     cases = [PlannedCase(made.suite(), made.case(number)) for number in range(2)]
     plan = session.prepare(cases)
     assert plan.missing == []
-    assert all(isinstance(case.error, RecordingError) for case in cases)
+    assert all(isinstance(case.error, RecordingError) for case in plan.cases)
     session.close()
 
 

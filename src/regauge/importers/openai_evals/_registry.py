@@ -190,7 +190,7 @@ class _RegistryEval:
         """The judge of a sample, by the class of its eval."""
         suite, kind = self._suite, self._class
         if kind == "ModelBasedClassify":
-            suite.imported.assertions += 1
+            suite.imported.count(assertions=1)
             return rubric if is_mapping(rubric) else self._unmeasured(str(rubric))
         ideal = sample.get("ideal")
         texts = as_list(ideal)

@@ -52,7 +52,7 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
     configs = _find(suite.path, path)
     stem = slug(name) if name else _stem(suite.path, root)
     imported = suite.imported
-    imported.name = stem
+    imported.rename(stem)
 
     def read(config: Path) -> None:
         names = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]

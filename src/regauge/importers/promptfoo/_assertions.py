@@ -146,7 +146,7 @@ def _is_rule(check: Mapping[str, JSON]) -> bool:
 
 
 def _check(assertion: Assertion, test: SourceTest, context: Context) -> dict[str, JSON]:
-    context.imported.assertions += 1
+    context.imported.count(assertions=1)
     body = assertion.body
     kind = str(body.get("type") or "").strip()
     negated = kind.startswith("not-")
@@ -168,7 +168,7 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> dict[str
 
 
 def _unmeasured(kind: str, reason: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
-    context.imported.unmeasured += 1
+    context.imported.count(unmeasured=1)
     note = f"`{kind}` is unmeasured: {reason}"
     context.note("manual", assertion.place, note)
     return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {reason}"}

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.digests import canonical_json
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import (
+from regauge.judges._types import DeclaredJudge, is_number
+from regauge.judges.output import (
     MISSING,
     JsonProblem,
     JudgedOutput,
@@ -23,7 +24,6 @@ from regauge.judges._output import (
     parse_path,
     value_at,
 )
-from regauge.judges._types import DeclaredJudge, is_number
 from regauge.lexicon import Lexicon
 from regauge.strict_json import as_list
 

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
 from regauge.judges._deepeval import METRICS
-from regauge.judges._output import JsonProblem, find_json, parse_json
-from regauge.judges._types import quote
-from regauge.judges.model._ask import (
+from regauge.judges.model.ask import (
     add_note,
     fence_note,
     nonce_of,
     optional_parameters,
     repeat_request,
 )
-from regauge.judges.model._response import ResponseError, text_of
+from regauge.judges.model.response import ResponseError, text_of
+from regauge.judges.output import JsonProblem, find_json, parse_json
 from regauge.providers import CompletionRequest
 from regauge.strict_json import DuplicateKeyError, is_list, is_mapping, mappings_in, unique, walk
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator

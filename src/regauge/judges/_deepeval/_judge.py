@@ -26,7 +26,6 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError, UsageError
 from regauge.judges._deepeval import FIELDS, METRICS
 from regauge.judges._deepeval._ask import MetricCalls, texts_in
-from regauge.judges._output import JudgedOutput
 from regauge.judges._types import (
     Measurement,
     RunOnlyJudge,
@@ -37,6 +36,7 @@ from regauge.judges._types import (
     passed,
     truncate_value,
 )
+from regauge.judges.output import JudgedOutput
 from regauge.strict_json import as_list, is_list, is_mapping
 from regauge.wording import did_you_mean, plural
 
@@ -688,7 +688,7 @@ class DeepevalJudge(RunOnlyJudge):
 
 async def in_own_thread(work: Callable[[], object]) -> None:
     """Run blocking work in its own thread; the loop's few threads also look up hosts."""
-    from regauge.judges._external_calls import start_thread
+    from regauge.judges.external_calls import start_thread
 
     context_run = contextvars.copy_context().run
     await asyncio.wrap_future(start_thread(functools.partial(context_run, work)))

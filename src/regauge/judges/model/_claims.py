@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 
 from regauge.errors import UsageError
-from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._rule_factory import parameter_json
-from regauge.judges._types import (
-    DeclaredJudge,
-    Verdict,
-    abstained,
-    quote,
-    quote_list,
-)
-from regauge.judges.model._ask import (
+from regauge.judges._types import DeclaredJudge, Verdict, abstained, quote_list
+from regauge.judges.model.ask import (
     PROTOCOL,
     OneModelJudge,
     build_request,
@@ -34,9 +27,10 @@ from regauge.judges.model._ask import (
     text_of_value,
     texts_for,
 )
-from regauge.judges.model._response import ResponseError, json_object, text_of
+from regauge.judges.model.response import ResponseError, json_object, text_of
+from regauge.judges.output import Expected, JudgedOutput
 from regauge.strict_json import mapping_of
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import UsageError
-from regauge.judges._output import Expected, JudgedOutput
 from regauge.judges._types import (
     DeclaredJudge,
     ModelJudge,
@@ -17,7 +16,7 @@ from regauge.judges._types import (
     criterion_of,
     usual_calls,
 )
-from regauge.judges.model._ask import (
+from regauge.judges.model.ask import (
     PROTOCOL,
     OneModelJudge,
     build_request,
@@ -36,7 +35,8 @@ from regauge.judges.model._ask import (
     texts_for,
     usual_reference,
 )
-from regauge.judges.model._response import read_response, text_of
+from regauge.judges.model.response import read_response, text_of
+from regauge.judges.output import Expected, JudgedOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext, Outcome
-    from regauge.judges.model._ask import Reducer
-    from regauge.judges.model._response import Response
+    from regauge.judges.model.ask import Reducer
+    from regauge.judges.model.response import Response
     from regauge.project import Criterion
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion

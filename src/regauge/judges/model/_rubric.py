@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import DeclaredJudge, Verdict, format_number, quote, shorten_name
-from regauge.judges.model._ask import (
+from regauge.judges._types import DeclaredJudge, Verdict, format_number, shorten_name
+from regauge.judges.model.ask import (
     PROTOCOL,
     OneModelJudge,
     build_request,
@@ -26,7 +26,7 @@ from regauge.judges.model._ask import (
     texts_for,
     texts_of,
 )
-from regauge.judges.model._response import (
+from regauge.judges.model.response import (
     Response,
     ResponseError,
     json_object,
@@ -36,15 +36,16 @@ from regauge.judges.model._response import (
     text_of,
     value_of,
 )
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
-    from regauge.judges._output import Expected
     from regauge.judges._types import JudgeCalls, JudgeContext
-    from regauge.judges.model._ask import Reducer
+    from regauge.judges.model.ask import Reducer
+    from regauge.judges.output import Expected
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion, TokenLogprob
 

@@ -9,15 +9,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import Expected, JudgedOutput, expected
 from regauge.judges._rule import Check, on_output
 from regauge.judges._rule_factory import Amount, resolve_in, rule
-from regauge.judges._types import Verdict, failed, is_number, passed, quote, quote_list
+from regauge.judges._types import Verdict, failed, is_number, passed, quote_list
+from regauge.judges.output import Expected, JudgedOutput, expected
 from regauge.judges.rules._json import is_close
 from regauge.judges.rules._numbers import Mark, Number, numbers_in, units_by_name
 from regauge.judges.rules._text import normaliser
 from regauge.lexicon import Lexicon
 from regauge.strict_json import as_list
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, cast, overload
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import as_rule
-from regauge.judges._output import JudgedOutput
 from regauge.judges._rule import Check, Rule, negate
 from regauge.judges._rule_factory import RANGES, Place, Share, rule
 from regauge.judges._types import (
@@ -28,6 +27,7 @@ from regauge.judges._types import (
     passed,
     usual_calls,
 )
+from regauge.judges.output import JudgedOutput
 from regauge.judges.rules._run import completion_of
 from regauge.wording import plural
 
@@ -457,7 +457,7 @@ class TurnsJudge(RunOnlyJudge):
             JudgeError: A turn has no verdict.
             UnmeasuredError: A model could not be called.
         """
-        from regauge.judges.model._ask import gather_all
+        from regauge.judges.model.ask import gather_all
         from regauge.providers import Conversation
 
         turns = Conversation(completion).turns

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import Whole, rule, split_sections
-from regauge.judges._types import Verdict, abstained, failed, passed, quote
+from regauge.judges._types import Verdict, abstained, failed, passed
 from regauge.judges._words import count_sentences, count_words
 from regauge.judges.rules._text import compiled_pattern, occurrences, within_time
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

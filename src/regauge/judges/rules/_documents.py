@@ -15,26 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from xml.parsers import expat
 
 from regauge.errors import UsageError
-from regauge.judges._output import MissingValue, parse_integer, parse_path, value_at
 from regauge.judges._rule import Check, Rule, listing, on_output, on_text
 from regauge.judges._rule_factory import Name, Names, Place, Whole, rule
-from regauge.judges._types import (
-    Verdict,
-    abstained,
-    failed,
-    passed,
-    quote,
-    quote_around,
-    quote_list,
-)
+from regauge.judges._types import Verdict, abstained, failed, passed, quote_around, quote_list
+from regauge.judges.output import MissingValue, parse_integer, parse_path, value_at
 from regauge.judges.rules._counts import Count, count_rule
 from regauge.lexicon import Lexicon
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from regauge.judges._output import JudgedOutput
+    from regauge.judges.output import JudgedOutput
 
 __all__ = [
     "bullet_count",

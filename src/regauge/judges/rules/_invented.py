@@ -18,7 +18,7 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.judges._output import JudgedOutput
+    from regauge.judges.output import JudgedOutput
 
 __all__ = ["no_new_names", "no_new_numbers", "no_new_times"]
 

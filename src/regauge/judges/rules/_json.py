@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from regauge.digests import JSON
 from regauge.errors import JudgeError, UsageError
 from regauge.files import read_regular
-from regauge.judges._output import (
+from regauge.judges._rule import Check, Rule, on_output, on_text
+from regauge.judges._rule_factory import Amount, Name, Share, resolve_in, rule
+from regauge.judges._types import (
+    Verdict,
+    abstained,
+    failed,
+    format_number,
+    is_number,
+    passed,
+    quote_list,
+    quote_value,
+)
+from regauge.judges.output import (
     MISSING,
     Expected,
     JsonProblem,
@@ -28,18 +40,6 @@ from regauge.judges._output import (
     parse_json,
     parse_path,
     value_at,
-)
-from regauge.judges._rule import Check, Rule, on_output, on_text
-from regauge.judges._rule_factory import Amount, Name, Share, resolve_in, rule
-from regauge.judges._types import (
-    Verdict,
-    abstained,
-    failed,
-    format_number,
-    is_number,
-    passed,
-    quote_list,
-    quote_value,
 )
 from regauge.judges.rules._schema import schema_validator, schema_verdict
 from regauge.judges.rules._text import normaliser, verdict_on_parts

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import JsonProblem, parse_json
 from regauge.judges._rule_factory import Amount, Name, Place, Share, Whole, rule
 from regauge.judges._types import (
     Verdict,
@@ -18,19 +17,19 @@ from regauge.judges._types import (
     format_number,
     graded,
     passed,
-    quote,
     quote_list,
     truncate_value,
 )
+from regauge.judges.output import JsonProblem, parse_json
 from regauge.judges.rules._counts import CountLimits, parse_limits, verdict_on_count
 from regauge.judges.rules._json import JsonComparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from regauge.digests import JSON
-    from regauge.judges._output import JudgedOutput
     from regauge.judges._rule import Check
+    from regauge.judges.output import JudgedOutput
     from regauge.providers import Completion, ToolCall
 
 __all__ = [

@@ -16,15 +16,15 @@ from urllib.parse import unquote, urlsplit
 from regauge.errors import UsageError
 from regauge.judges._rule import Check, on_text
 from regauge.judges._rule_factory import rule
-from regauge.judges._types import Verdict, failed, passed, quote, quote_around, quote_list
+from regauge.judges._types import Verdict, failed, passed, quote_around, quote_list
 from regauge.judges._words import UNSPACED
 from regauge.lexicon import Lexicon
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from regauge.judges._output import JudgedOutput
+    from regauge.judges.output import JudgedOutput
 
 __all__ = [
     "is_refusal",

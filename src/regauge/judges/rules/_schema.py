@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Verdict, failed, passed, quote, truncate_value
+from regauge.judges._types import Verdict, failed, passed, truncate_value
 from regauge.judges.rules._text import compiled_pattern
 from regauge.strict_json import is_sequence
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from regauge.digests import JSON

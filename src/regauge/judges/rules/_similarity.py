@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, ProviderError, UsageError
-from regauge.judges._output import Expected, JudgedOutput, expected
 from regauge.judges._rule import Check, on_output
 from regauge.judges._rule_factory import Place, Share, Whole, parameter_json, rule
 from regauge.judges._types import (
@@ -26,11 +25,11 @@ from regauge.judges._types import (
     graded,
     is_number,
     passed,
-    quote,
 )
+from regauge.judges.output import Expected, JudgedOutput, expected
 from regauge.judges.rules._text import normaliser
 from regauge.providers import parse_model_id
-from regauge.wording import plural
+from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
     from regauge.datasets import GoldenCase

@@ -12,7 +12,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._output import Expected, JsonProblem, JudgedOutput, expected, json_equal
 from regauge.judges._rule import Check, on_output, on_text
 from regauge.judges._rule_factory import rule
 from regauge.judges._types import (
@@ -21,12 +20,13 @@ from regauge.judges._types import (
     failed,
     format_number,
     passed,
-    quote,
     quote_around,
     quote_list,
 )
 from regauge.judges._words import UNSPACED
+from regauge.judges.output import Expected, JsonProblem, JudgedOutput, expected, json_equal
 from regauge.lexicon import Lexicon
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -4,3 +4,5 @@
 phase within the budget and measures goals, `_search.py` searches and tests edits, and
 `_verification.py` verifies the accepted ones. `_candidates.py` splits and ranks proposals.
 """
+
+from regauge.refine.loop._state import LoopState as LoopState, Note as Note

@@ -179,8 +179,20 @@ class Trail(Protocol):
         ...
 
 
-async def drive(state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
-    """Run to the end."""
+async def drive(
+    state: LoopState,
+    bench: Workbench,
+    trail: Trail,
+    listen: Callable[[LoopState], None] = lambda _: None,
+) -> LoopState:
+    """Run to the end.
+
+    Args:
+        state: The state to begin with.
+        bench: Performs the actions.
+        trail: Gets each observation.
+        listen: Called with each state, once it is in the trail.
+    """
     observation: Observation
     while (action := next_action(state)) is not None:
         match action:
@@ -194,4 +206,5 @@ async def drive(state: LoopState, bench: Workbench, trail: Trail) -> LoopState:
                 assert_never(action)
         state = advance(state, observation)
         trail.add(observation, state)
+        listen(state)
     return state

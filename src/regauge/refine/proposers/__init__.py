@@ -13,7 +13,6 @@ from regauge.refine.edits import (
     apply as apply,
 )
 from regauge.refine.loop._state import Critique as Critique, TrialResults as TrialResults
-from regauge.refine.proposers._model import NoEditError as NoEditError, edit_of_text as edit_of_text
 from regauge.refine.proposers._protocol import (
     Example as Example,
     Ideas as Ideas,
@@ -24,3 +23,4 @@ from regauge.refine.proposers._protocol import (
     RedactedCase as RedactedCase,
     load_proposers as load_proposers,
 )
+from regauge.refine.proposers.model import NoEditError as NoEditError, edit_of_text as edit_of_text

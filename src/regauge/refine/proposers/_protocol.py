@@ -186,8 +186,8 @@ def load_proposers(names: Sequence[str], context: ProposerContext) -> Mapping[st
 
 
 def _own_proposers() -> Mapping[str, ProposerFactory]:
-    from regauge.refine.proposers._model import ModelForm, ModelProposer
     from regauge.refine.proposers._rules import ExampleProposer, RuleProposer
+    from regauge.refine.proposers.model import ModelForm, ModelProposer
 
     return {
         "rules": lambda _: RuleProposer(),

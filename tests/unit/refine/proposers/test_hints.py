@@ -12,7 +12,7 @@ from regauge.providers import Completion, CompletionRequest, parse_model_id
 from regauge.refine.feedback import FeedbackRemark
 from regauge.refine.guards import CaseText
 from regauge.refine.problem import mask_value
-from regauge.refine.proposers._model import (
+from regauge.refine.proposers.model import (
     ModelProposer,
     ProposerCalls,
     request_critique,

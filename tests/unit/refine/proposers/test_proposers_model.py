@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.providers import CompletionRequest, parse_model_id
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import apply
 from regauge.refine.loop._state import Spending, TrialPlan, TrialResults
 from regauge.refine.problem import _representatives, mask_value
-from regauge.refine.proposers._model import (
+from regauge.refine.proposers._protocol import Ideas
+from regauge.refine.proposers.model import (
     TEMPERATURES,
     ModelProposer,
     ProposerCalls,
@@ -27,7 +28,6 @@ from regauge.refine.proposers._model import (
     request_critique,
     request_edits,
 )
-from regauge.refine.proposers._protocol import Ideas
 from tests.unit.refine.proposers.problems import (
     CASES,
     LIMIT,

@@ -23,7 +23,6 @@ from regauge.refine.edits import EditError, apply
 from regauge.refine.guards import CaseText, Guard
 from regauge.refine.loop._candidates import candidates_of
 from regauge.refine.loop._state import Spending, TrialResults
-from regauge.refine.proposers._model import ModelProposer, ProposerCalls, request_edits
 from regauge.refine.proposers._protocol import (
     Example,
     ProposerContext,
@@ -31,6 +30,7 @@ from regauge.refine.proposers._protocol import (
     proposer_names,
 )
 from regauge.refine.proposers._rules import ExampleProposer, load_examples
+from regauge.refine.proposers.model import ModelProposer, ProposerCalls, request_edits
 from regauge.sim import complete
 from tests.unit.refine.proposers.problems import (
     CASES,

@@ -11,7 +11,7 @@ import pytest
 from regauge.prompts import Replaceable
 from regauge.providers import parse_model_id
 from regauge.refine.edits import Anchor, ReplaceSection, apply
-from regauge.refine.proposers._model import ModelProposer, ProposerCalls, request_edits
+from regauge.refine.proposers.model import ModelProposer, ProposerCalls, request_edits
 from regauge.sim import SimulatedProvider
 from tests.unit.refine.proposers.problems import RELEASED, USER, Replies, prompt, told, without
 

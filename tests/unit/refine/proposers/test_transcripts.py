@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
 from regauge.refine.analysis import Check, FailureMode
 from regauge.refine.attempts import Attempt, Memory
 from regauge.refine.edits import EditError, PromptText, apply
 from regauge.refine.loop._state import Critique
-from regauge.refine.proposers._model import ProposerCalls, critique_in, edit_in, request_critique
 from regauge.refine.proposers._rules import propose_by_rules
+from regauge.refine.proposers.model import ProposerCalls, critique_in, edit_in, request_critique
 from tests.transcripts import assert_as_written
 from tests.unit.refine.proposers.problems import (
     RELEASED,

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from regauge.errors import ProviderError
-from regauge.judges._output import find_json
-from regauge.judges._types import quote
-from regauge.judges.model._ask import add_note, delimit_texts, nonce_of, repeat_request
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.ask import add_note, delimit_texts, nonce_of, repeat_request
+from regauge.judges.model.response import ResponseError
+from regauge.judges.output import find_json
 from regauge.lexicon import Lexicon
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest, approximate_tokens
@@ -37,6 +36,7 @@ from regauge.refine.loop._state import (
 )
 from regauge.refine.proposers._protocol import Ideas
 from regauge.strict_json import refuse_constant, unique
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

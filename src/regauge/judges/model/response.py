@@ -19,8 +19,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from regauge.judges._output import ATTEMPT_CHARS, FAILED_CHARS_MAX, decoder, parse_json
-from regauge.judges._types import format_number, quote, quote_list
+from regauge.judges._types import format_number, quote_list
+from regauge.judges.output import ATTEMPT_CHARS, FAILED_CHARS_MAX, decoder, parse_json
 from regauge.lexicon import Lexicon
 from regauge.prompts import RubricSpec
 from regauge.strict_json import (
@@ -28,6 +28,7 @@ from regauge.strict_json import (
     InvalidNumberError,
     mappings_in,
 )
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

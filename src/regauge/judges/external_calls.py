@@ -18,9 +18,16 @@ from typing import IO, TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from regauge.errors import ProviderError
-from regauge.providers import Completion, CompletionRequest, Usage
-from regauge.providers._failure import AttemptError, Ledger, call_with_retries, retry_after_s
-from regauge.providers._rate import quotas_in
+from regauge.providers import (
+    AttemptError,
+    Completion,
+    CompletionRequest,
+    Ledger,
+    Usage,
+    call_with_retries,
+    quotas_in,
+    retry_after_s,
+)
 from regauge.stop_signals import end_group, end_tree
 
 if TYPE_CHECKING:

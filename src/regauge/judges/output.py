@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from regauge.errors import JudgeError, UsageError
-from regauge.judges._types import Verdict, failed, quote, quote_list
+from regauge.judges._types import Verdict, failed, quote_list
 from regauge.strict_json import is_sequence, refuse_constant, syntax_problem, unique
+from regauge.wording import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

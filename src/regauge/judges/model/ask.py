@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, PromptError, UsageError
-from regauge.judges._output import Expected, JudgedOutput, parse_path
 from regauge.judges._types import RunOnlyJudge, Verdict, format_number, is_number
-from regauge.judges.model._response import ResponseError
+from regauge.judges.model.response import ResponseError
+from regauge.judges.output import Expected, JudgedOutput, parse_path
 from regauge.providers import CompletionRequest, parse_model_id, shown_messages, shown_output
 
 if TYPE_CHECKING:
