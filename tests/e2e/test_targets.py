@@ -1189,12 +1189,11 @@ def test_the_gate_calls_the_deployment_that_base_names(
 
 
 def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalProject) -> None:
-    repository.settings(
-        provider='[tool.regauge.targets.service]\nkind = "recorded"\npath = "outputs/logs.jsonl"\n'
-    )
+    table = '[tool.regauge.targets.service]\nkind = "recorded"\npath = "outputs/logs.jsonl"\n'
+    repository.settings(provider=table)
     repository.eval(SERVICE_EVAL)
 
-    def write(right: int) -> None:
+    def write(right: int, trials: int = 40) -> None:
         lines = [
             {
                 "case": f"c{n}",
@@ -1202,7 +1201,7 @@ def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalPr
                 "text": json.dumps({"severity": "critical" if n < right else "info"}),
             }
             for n in range(8)
-            for trial in range(40)
+            for trial in range(trials)
         ]
         repository.write(
             "fixtures/outputs/logs.jsonl", "".join(f"{json.dumps(x)}\n" for x in lines)
@@ -1215,6 +1214,20 @@ def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalPr
     assert rejected.returncode == 1, rejected.stdout + rejected.stderr
     assert "3 broken" in rejected.stdout
     assert "5 unchanged" in rejected.stdout
+
+    write(8, trials=1)
+    commit(repository)
+    write(7, trials=1)
+    undecided = repository.command("gate", "HEAD")
+    assert undecided.returncode == 4, undecided.stdout + undecided.stderr
+    # A case that may break does not block while its break is only probable.
+    repository.settings(
+        provider=f'{table}[[tool.regauge.targets.service.changelog]]\nversion = "2026-11-23"\n'
+        'text = "None is critical."\naccepted = [{case = "c7", reason = "expected"}]\n'
+    )
+    accepted = repository.command("gate", "HEAD")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert "1 undecided" in accepted.stdout
 
 
 def test_lint_names_missing_files_and_targets_without_an_identity(app: EvalProject) -> None:
