@@ -189,7 +189,7 @@ NOT_CALLED: list[tuple[str, str, str]] = [
     (
         "",
         "def answer(question):\n    return question\n",
-        "the function takes (question), and the case has the inputs text: missing a",
+        "the function takes (question), and the inputs are text: missing a",
     ),
     ("", "answer = 'text'\n", "app.ROW:answer is not callable: str"),
     ("", "def answer(text):\n    return [text]\n", "the function returned list"),
