@@ -127,6 +127,18 @@ def test_a_function_is_recorded_replayed_without_its_import_and_recorded_again_w
     app.run("--record=none").assert_outcomes(passed=3)
 
 
+def test_a_measured_dataset_of_a_target_without_its_eval_is_unmeasured(app: EvalProject) -> None:
+    app.eval("def test_plain():\n    pass\n")
+    assert app.run().ret == 0
+    app.eval(EVAL)
+    assert app.run("--record=missing").ret == 0
+    app.eval("def test_plain():\n    pass\n")
+    result = app.run()
+    assert result.ret == 1
+    message = "unmeasured: fixtures/golden/triage.jsonl: no collected eval measures this golden"
+    assert message in result.stdout.str()
+
+
 def test_what_goes_wrong_in_a_function_leaves_only_its_case_unmeasured(app: EvalProject) -> None:
     words = ["fire", "raise", "exit", "nothing", "sleep", "large", "signal", "roles", "rain"]
     app.golden(
