@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -146,6 +147,9 @@ class PytestEnd:
         self._trouble += filter(None, [self.writer.trouble])
         self._fail_with_trouble(session)
         self._pass_on(session, self._record)
+        if commanded_key in self.config.stash:  # no summary is shown
+            for text in self._trouble:
+                sys.stderr.write(f"warning: {printable(text)}\n")
         return None
 
     def _set_exit_status(self, session: pytest.Session, *, interrupted: bool) -> None:
@@ -185,12 +189,16 @@ class PytestEnd:
             add_finished_run(self.project, os.environ, directory),
         )
         self._trouble += filter(None, troubles)
-        self.config.hook.pytest_regauge_recorded(
-            config=self.config,
-            record=record,
-            directory=directory,
-            line_counts=self._end.written_lines,
-        )
+        try:
+            self.config.hook.pytest_regauge_recorded(
+                config=self.config,
+                record=record,
+                directory=directory,
+                line_counts=self._end.written_lines,
+            )
+        except Exception as error:  # noqa: BLE001 - the results are whole, whatever a plugin does
+            self._trouble.append(_describe_hook_error(error, self.project))
+            self._fail_with_trouble(session)
         target = self.config.getoption("--report")
         if target:
             try:
@@ -420,3 +428,11 @@ def _command_typed() -> list[str]:
     # Arguments may be bytes that are not UTF-8.
     words = [word.encode("utf-8", "backslashreplace").decode("utf-8") for word in sys.argv[1:]]
     return ["regauge" if name == "regauge" else "pytest", *words]
+
+
+def _describe_hook_error(error: Exception, project: Project) -> str:
+    """The place and the message of an exception in a plugin's hook."""
+    frames = traceback.extract_tb(error.__traceback__)
+    hooks = [frame for frame in frames if "pluggy" not in Path(frame.filename).parts][1:]
+    place = f"{project.relative(Path(hooks[0].filename))}:{hooks[0].lineno}: " if hooks else ""
+    return f"{place}pytest_regauge_recorded raised {type(error).__name__}: {error}"

@@ -362,18 +362,21 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 def _unmeasured_datasets(
     project: Project, suites: Sequence[Eval], mentioned_names: set[str]
 ) -> Iterator[Diagnostic]:
-    """The golden datasets of prompts without a collected eval, except `mentioned_names`."""
+    """The datasets of prompts, or measured before, without an eval, except `mentioned_names`."""
     from regauge.datasets import dataset_files
     from regauge.prompts import prompt_files, prompt_name
 
     measured = {suite.dataset.path for suite in suites}
     prompts = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
     for path in dataset_files(project.fixtures_dir):
-        if path not in measured and path.stem in prompts - mentioned_names:
+        name = path.stem
+        if path in measured or name in mentioned_names:
+            continue
+        if name in prompts or _was_measured(project, name):
             yield Diagnostic(
                 path=project.relative(path),
                 message="no collected eval measures this golden dataset",
-                fix=f"put its eval back, or write one (regauge new eval {quote(path.stem)}); delete"
+                fix=f"put its eval back, or write one (regauge new eval {quote(name)}); delete"
                 f" the dataset if it is given up; {_SELECT_FIX}",
             )
 

@@ -256,7 +256,7 @@ def test_a_function_answers_tool_calls_and_its_results_are_recorded(shop: EvalPr
     assert (shop.root / "app/called.txt").read_text() == "4711"
     # The model learns that its arguments are wrong.
     (row,) = shop.rows()
-    assert "the function takes (amount)" in row["messages"][-2]["content"]
+    assert "the function takes (amount), and the inputs are order" in row["messages"][-2]["content"]
     (shop.root / "app/called.txt").unlink()
     shop.run("--record=none").assert_outcomes(passed=1)
     assert not (shop.root / "app/called.txt").exists()
@@ -286,6 +286,11 @@ def test_checks_and_expected_values_belong_to_single_turns(shop: EvalProject):
     assert "✓ each_turn(contains)" in said
     assert "user: And please refund it." in said
     assert 'tool call: refund({"order": "4711"})' in said
+
+    del case["turns"][1]["expected"]
+    judged(shop, "in_turn(2, contains(expected()))", {**case, "expected": "error"})
+    unmeasured = shop.run("--record=none").stdout.str()
+    assert "has no expected (fixtures/golden/shop.jsonl:1, turn 2)" in unmeasured
 
 
 def test_trials_and_budgets_count_conversations_and_calls(shop: EvalProject):

@@ -565,3 +565,19 @@ def test_a_skipped_eval_fails_a_gate_that_accepts(gated: EvalProject):
     assert "gate: accepted against main" in result.stdout.str()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "unmeasured: 3 cases skipped, so not measured" in result.stdout.str()
+
+
+def test_a_hook_that_raises_costs_neither_the_summary_nor_the_report(gated: EvalProject):
+    gated.write(
+        "evals/conftest.py",
+        "def pytest_regauge_recorded(record):\n    raise OSError('no chat')\n",
+    )
+    message = "evals/conftest.py:2: pytest_regauge_recorded raised OSError: no chat"
+    result = gated.run("-k", "disk-002", "--report=exported")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert message in result.stdout.str()
+    assert "1 passed" in result.stdout.str()
+    assert (gated.root / "exported/run.json").exists()
+    decided = gated.command("gate", "main")
+    assert decided.returncode == 0, decided.stdout + decided.stderr
+    assert f"warning: {message}" in decided.stderr

@@ -141,12 +141,16 @@ def test_a_package_that_is_not_installed_is_named(place: Place, gateway: Gateway
     assert "6 passed" not in done.stdout
 
 
-def test_a_provider_that_breaks_leaves_its_cases_unmeasured(place: Place, gateway: Gateway):
+@pytest.mark.parametrize("attributes", ["", "    local = True\n"], ids=["remote", "local"])
+def test_a_provider_that_breaks_leaves_its_cases_unmeasured(
+    place: Place, gateway: Gateway, attributes: str
+):
     place.write("pyproject.toml", SETTINGS.format(url=gateway.address))
     site = place.root / "site"
     install(site)
     module = site / "regauge_gateway.py"
-    module.write_text(module.read_text().replace('document["output"]', 'document["missing"]'))
+    text = module.read_text().replace("document = response.json()", 'raise KeyError("missing")')
+    module.write_text(text.replace("    def __init__", f"{attributes}    def __init__", 1))
     done = evals(place, "--record=missing")
     assert done.returncode == 1
     assert "6 unmeasured" in done.stdout

@@ -127,6 +127,18 @@ def test_a_function_is_recorded_replayed_without_its_import_and_recorded_again_w
     app.run("--record=none").assert_outcomes(passed=3)
 
 
+def test_a_measured_dataset_of_a_target_without_its_eval_is_unmeasured(app: EvalProject) -> None:
+    app.eval("def test_plain():\n    pass\n")
+    assert app.run().ret == 0
+    app.eval(EVAL)
+    assert app.run("--record=missing").ret == 0
+    app.eval("def test_plain():\n    pass\n")
+    result = app.run()
+    assert result.ret == 1
+    message = "unmeasured: fixtures/golden/triage.jsonl: no collected eval measures this golden"
+    assert message in result.stdout.str()
+
+
 def test_what_goes_wrong_in_a_function_leaves_only_its_case_unmeasured(app: EvalProject) -> None:
     words = ["fire", "raise", "exit", "nothing", "sleep", "large", "signal", "roles", "rain"]
     app.golden(
@@ -189,7 +201,7 @@ NOT_CALLED: list[tuple[str, str, str]] = [
     (
         "",
         "def answer(question):\n    return question\n",
-        "the function takes (question), and the case has the inputs text: missing a",
+        "the function takes (question), and the inputs are text: missing a",
     ),
     ("", "answer = 'text'\n", "app.ROW:answer is not callable: str"),
     ("", "def answer(text):\n    return [text]\n", "the function returned list"),
@@ -1189,12 +1201,11 @@ def test_the_gate_calls_the_deployment_that_base_names(
 
 
 def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalProject) -> None:
-    repository.settings(
-        provider='[tool.regauge.targets.service]\nkind = "recorded"\npath = "outputs/logs.jsonl"\n'
-    )
+    table = '[tool.regauge.targets.service]\nkind = "recorded"\npath = "outputs/logs.jsonl"\n'
+    repository.settings(provider=table)
     repository.eval(SERVICE_EVAL)
 
-    def write(right: int) -> None:
+    def write(right: int, trials: int = 40) -> None:
         lines = [
             {
                 "case": f"c{n}",
@@ -1202,7 +1213,7 @@ def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalPr
                 "text": json.dumps({"severity": "critical" if n < right else "info"}),
             }
             for n in range(8)
-            for trial in range(40)
+            for trial in range(trials)
         ]
         repository.write(
             "fixtures/outputs/logs.jsonl", "".join(f"{json.dumps(x)}\n" for x in lines)
@@ -1215,6 +1226,20 @@ def test_recorded_outputs_are_gated_against_those_of_the_base(repository: EvalPr
     assert rejected.returncode == 1, rejected.stdout + rejected.stderr
     assert "3 broken" in rejected.stdout
     assert "5 unchanged" in rejected.stdout
+
+    write(8, trials=1)
+    commit(repository)
+    write(7, trials=1)
+    undecided = repository.command("gate", "HEAD")
+    assert undecided.returncode == 4, undecided.stdout + undecided.stderr
+    # A case that may break does not block while its break is only probable.
+    repository.settings(
+        provider=f'{table}[[tool.regauge.targets.service.changelog]]\nversion = "2026-11-23"\n'
+        'text = "None is critical."\naccepted = [{case = "c7", reason = "expected"}]\n'
+    )
+    accepted = repository.command("gate", "HEAD")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert "1 undecided" in accepted.stdout
 
 
 def test_lint_names_missing_files_and_targets_without_an_identity(app: EvalProject) -> None:

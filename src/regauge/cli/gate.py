@@ -357,6 +357,7 @@ class _GatePlugin:
         """Store the decision."""
         self.decision = decision
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_regauge_recorded(self, record: RunRecord, line_counts: Mapping[str, int]) -> None:
         """Store the run record, and the number of lines of changed recordings."""
         self.record = record

@@ -406,7 +406,12 @@ def _write(
 
 
 def _edit(document: dict[str, JSON]) -> dict[str, JSON]:
-    text = click.edit(json.dumps(document, indent=2, ensure_ascii=False) + "\n", extension=".json")
+    content = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    try:
+        text = click.edit(content, extension=".json")
+    except click.ClickException as error:
+        fix = "name an editor that waits in $VISUAL or $EDITOR"
+        raise UsageError(f"the editor failed: {error.message}", fix=fix) from error
     if text is None:
         raise UsageError("the case was not saved in the editor, so nothing was added")
     try:

@@ -383,7 +383,7 @@ def _unmeasured_cause(trial: Trial) -> str:
         case MissingRecordingError():
             return "no completion is recorded, and --record=none makes no calls"
         case BudgetError():
-            return "the budget was reached; the same command continues from here"
+            return "the budget was reached; a later session makes them"
         case None:
             return "no verdict"
         case error:

@@ -353,7 +353,8 @@ def _case_reasons(
             yield _case_reason(case, "unmeasured", "unmeasured")
         case "undecided":
             is_weighed = suite is not None and suite.net and suite.status in {"passed", "worse"}
-            leads_to = "accept" if is_weighed else _if_blocking(policy.on_undecided)
+            accepts = is_weighed or _may_break(case)
+            leads_to = "accept" if accepts else _if_blocking(policy.on_undecided)
             yield _case_reason(case, "undecided", leads_to)
         case "drifted":
             yield _case_reason(case, "drifted", _if_blocking(policy.on_drifted))
@@ -365,7 +366,12 @@ def _missing_reason(case: CaseReport, policy: GatePolicy) -> Reason:
     kind: ReasonKind = "unmeasured" if case.unmeasured_trials else "not-recorded"
     if case.status == "unmeasured":
         return _case_reason(case, kind, "unmeasured")
-    return _case_reason(case, kind, "accept" if policy.provisional else "undecided")
+    accepts = policy.provisional or (_may_break(case) and not case.unmeasured_trials)
+    return _case_reason(case, kind, "accept" if accepts else "undecided")
+
+
+def _may_break(case: CaseReport) -> bool:
+    return bool(case.accepted) and case.tier != "critical"
 
 
 def _suite_reasons(suite: SuiteReport, policy: GatePolicy) -> Iterator[Reason]:

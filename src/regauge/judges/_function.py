@@ -332,7 +332,7 @@ def as_rule(value: object) -> object:
         return value
     if _is_async(value):
         raise UsageError(
-            f"{value!r} is async, and only rules can be combined\n"
+            f"{getattr(value, '__name__', value)} is async, and only rules can be combined\n"
             "  fix: give it to the eval on its own"
         )
     return as_judge(cast("Callable[..., bool]", value))

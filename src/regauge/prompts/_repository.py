@@ -130,7 +130,11 @@ class Repository:
             arguments = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
             return self._text("rev-parse", *arguments).strip()
         except GitError as error:
-            hint = self._shallow_hint() or "  fix: git fetch, or look at `git branch -a` for names"
+            fix = "git fetch, or look at `git branch -a` for names"
+            hint = (
+                self._shallow_hint()
+                or f"  fix: {fix if self.has_commits() else 'commit something first'}"
+            )
             raise GitError(f"git knows no commit {ref!r}\n{hint}") from error
 
     def names(self, *places: str) -> list[str]:

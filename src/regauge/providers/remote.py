@@ -262,7 +262,7 @@ class _Registered:
         """Do nothing; the provider opens its own connections."""
 
     async def call(
-        self, request: CompletionRequest, *, timeout_s: float
+        self, request: CompletionRequest, *, timeout_s: float | None
     ) -> tuple[Completion, tuple[Quota, ...]]:
         """Call the provider, within the time of an attempt."""
         self.attempt_count += 1
@@ -272,9 +272,9 @@ class _Registered:
                 completion = await self._provider.complete(request)
         except ProviderError:
             raise
-        except TimeoutError as error:
-            raise timeout_error(self._endpoint_text, timeout_s) from error
         except Exception as error:
+            if isinstance(error, TimeoutError) and timeout_s is not None:
+                raise timeout_error(self._endpoint_text, timeout_s) from error
             fix = "correct the provider; a failed attempt raises AttemptError"
             raise ProviderError(
                 f"{self._endpoint_text} raised {type(error).__name__}: {error}",
@@ -297,6 +297,25 @@ class _Registered:
     async def aclose(self) -> None:
         """Close the provider."""
         await self._provider.aclose()
+
+
+class LocalProvider:
+    """A registered provider in this process, called without retries, pace and time limit."""
+
+    def __init__(self, provider: Provider, endpoint: Endpoint) -> None:
+        self._attempts = _Registered(provider, endpoint)
+
+    async def complete(self, request: CompletionRequest) -> Completion:
+        """Complete one request.
+
+        Raises:
+            ProviderError: The provider raised, or returned no completion.
+        """
+        return (await self._attempts.call(request, timeout_s=None))[0]
+
+    async def aclose(self) -> None:
+        """Close the provider."""
+        await self._attempts.aclose()
 
 
 def open_api(

@@ -145,12 +145,15 @@ class Providers:
             except UsageError as error:
                 # A replay needs no package.
                 raise ProviderError(str(error), kind="not-found") from error
-            if getattr(registered, "local", False):
+            if endpoint.api == SIMULATED:
                 return registered
         else:
             import_module("openai")
-        from regauge.providers.remote import RemoteProvider
+        from regauge.providers.remote import LocalProvider, RemoteProvider
 
+        if registered is not None and getattr(registered, "local", False):
+            location = Endpoint(name=name, settings=endpoint, environ=self._environ)
+            return LocalProvider(registered, location)
         return RemoteProvider(
             endpoint,
             name=name,

@@ -149,7 +149,7 @@ def _arguments(function: Any, case: Mapping[str, Any]) -> tuple[tuple[Any, ...],
     except TypeError as error:
         raise _CallError(
             "signature",
-            f"the function takes {signature}, and the case has the inputs"
+            f"the function takes {signature}, and the inputs are"
             f" {', '.join(inputs) or '(none)'}: {error}",
         ) from error
     return (), inputs

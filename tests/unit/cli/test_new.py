@@ -193,6 +193,9 @@ def test_what_an_editor_leaves_is_checked(
     with pytest.raises(UsageError, match=error):
         new("case", "shout", "one", "-i", "text=a", "--edit")
     assert not (root / "fixtures").exists()
+    script.write_text("raise SystemExit(3)")
+    with pytest.raises(UsageError, match=r"the editor failed: .*\n  fix: name an editor"):
+        new("case", "shout", "one", "-i", "text=a", "--edit")
 
 
 @pytest.mark.parametrize(

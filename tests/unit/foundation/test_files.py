@@ -68,7 +68,7 @@ def test_a_file_behind_a_link_is_written(tmp_path: Path):
         (Path.mkdir, "Is a directory"),
         (os.mkfifo, "it is a named pipe, not a file"),
         (lambda path: path.write_bytes(b"12345"), None),
-        (lambda path: path.write_bytes(b"123456"), "MiB is the limit"),
+        (lambda path: path.write_bytes(b"123456"), "it has 1 MiB, and 0 MiB is the limit"),
     ],
 )
 def test_a_regular_file_up_to_its_limit_is_read(

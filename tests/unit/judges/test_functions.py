@@ -237,7 +237,7 @@ def test_functions_stand_wherever_rules_do():
     assert made[1].check_text("a").outcome == "pass"
     assert made[2].check_text("too long a text").outcome == "fail"
     assert made[3].check_text('{"a": "b"}').outcome == "pass"
-    with pytest.raises(UsageError, match="async"):
+    with pytest.raises(UsageError, match=r"^awaited is async"):
         all_of(awaited)
 
 

@@ -222,6 +222,14 @@ def test_a_missing_git_is_told(project, greet, monkeypatch):
         load_prompt("greet", "1.0.0", root=project.root)
 
 
+def test_a_repository_without_commits_needs_one(tmp_path):
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    with pytest.raises(
+        GitError, match=r"git knows no commit 'HEAD'\n  fix: commit something first"
+    ):
+        Repository.open(tmp_path).commit("HEAD")
+
+
 @pytest.mark.parametrize("ref", ["nope", "-x", "--output=x", "HEAD:prompts", "", "HEAD~99", "a b"])
 def test_a_ref_that_names_no_commit_is_told(project, greet, ref):
     with pytest.raises(GitError, match="git knows no commit"):

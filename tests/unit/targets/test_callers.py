@@ -213,7 +213,7 @@ def test_a_function_takes_a_case_its_inputs_or_any_name(root: Path):
     assert call_function(root, [inputs], name="app:no_signature")[0] == ["text"]
     (error,), _ = call_function(root, [case_with(text="x", kin="y")])
     assert error.kind == "signature"
-    assert "takes (kind), and the case has the inputs text, kin: missing a" in str(error)
+    assert "takes (kind), and the inputs are text, kin: missing a" in str(error)
     assert str(error).endswith("  fix: let it take the inputs of the case by name")
 
 
@@ -232,7 +232,9 @@ def test_a_tool_returns_any_json_value_and_wrong_arguments_to_the_model(root: Pa
     for error in errors:
         assert error.kind == "malformed"
         assert "the result of the tool cannot be written as JSON: " in str(error)
-    assert json.loads(wrong["text"])["error"].startswith("the function takes (kind), and the case")
+    assert json.loads(wrong["text"])["error"].startswith(
+        "the function takes (kind), and the inputs"
+    )
 
 
 @pytest.mark.parametrize(

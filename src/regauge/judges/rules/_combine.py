@@ -261,7 +261,8 @@ def case_of_turn(case: GoldenCase, turn: int, completion: Completion) -> GoldenC
     contents = [message.get("content") for message in completion.messages[:1]]
     inputs = {"input": contents[0], **case.inputs} if contents else case.inputs
     expected = turns[turn - 1].expected if turn <= len(turns) else None
-    return replace(case, inputs=inputs, expected=expected)
+    place = f"{case.location}, turn {turn}"
+    return replace(case, inputs=inputs, expected=expected, location=place)
 
 
 def _no_turn(turn: int, count: int) -> Verdict:
