@@ -1,4 +1,4 @@
-"""Writes the generated parts of the reference pages; cog calls it from the pages themselves."""
+"""Write the generated parts of the reference pages; the pages call it through cog."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _shared_table(common: dict[str, str]) -> str:
 
 
 def _is_evident(text: str) -> bool:
-    """Return whether a description has nothing that the name does not have, as `The tools.`."""
+    """Return whether a description only repeats the name, as `The tools.`."""
     return len(text.split()) <= _EVIDENT_WORDS and "`" not in text
 
 
@@ -292,12 +292,12 @@ def _judge_entry(judge: JudgeDescription, *, common: dict[str, str]) -> str:
 def options() -> str:
     """The options that the plugin adds to pytest."""
     parser = _Options()
-    pytest_plugin.pytest_addoption(parser)  # type: ignore[arg-type]  # it takes what it is given
+    pytest_plugin.pytest_addoption(parser)  # type: ignore[arg-type]  # a substitute
     return "".join(f"- `{name}`: {text}\n" for name, text in parser.rows)
 
 
 class _Options:
-    """Stands where pytest's parser would, and writes down what is added to it."""
+    """A substitute of pytest's parser that records the added options."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str]] = []
@@ -324,7 +324,7 @@ def fields(
         **more: Texts of fields, instead of the model's.
     """
     model = _found(path)
-    said = {
+    texts = {
         name: re.sub(r"\bNone( means)?\b", none, text) for name, text in _attributes(model).items()
     } | more
     lines: list[str] = []
@@ -332,8 +332,8 @@ def fields(
     for name in (name for name in model.model_fields if name not in set(omit)):
         default = _default(model, name) if defaults else ""
         details = f"{_kind(model, name)}, default {default}" if default else _kind(model, name)
-        if name in said:
-            lines.append(f"- `{name}` ({details}): {said[name]}")
+        if name in texts:
+            lines.append(f"- `{name}` ({details}): {texts[name]}")
         else:
             plain.append(f"`{name}` ({details})")
     if plain:
@@ -460,7 +460,7 @@ def _signature(value: Any) -> str:
 
 
 class _Bare:
-    """An annotation as it stands in the source, without quotes."""
+    """An annotation as in the source, without quotes."""
 
     def __init__(self, annotation: object) -> None:
         self._text = str(annotation)

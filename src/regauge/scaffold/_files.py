@@ -233,7 +233,7 @@ def new_target_eval(name: str, target: str) -> NewFile:
         UsageError: The name is invalid.
     """
     _refuse_name(name)
-    heading = f"Tests `{target}` on the golden cases of `{name}`."
+    heading = f"Test `{target}` on the golden cases of `{name}`."
     return _eval(name, heading, target=f' target="{target}",')
 
 
