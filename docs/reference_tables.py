@@ -97,11 +97,7 @@ def _option_rows(words: str, command: click.Command) -> dict[str, str]:
     # `regauge refine NAME` takes the options of its unnamed command.
     hidden = command.commands.get("") if isinstance(command, click.Group) else None
     records = [parameter.get_help_record(context) for parameter in (hidden or command).params]
-    return {
-        re.sub(r" (INTEGER|FLOAT) RANGE", " N", record[0]): " ".join(record[1].split())
-        for record in records
-        if record
-    }
+    return {record[0]: " ".join(record[1].split()) for record in records if record}
 
 
 def _command(

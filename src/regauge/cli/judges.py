@@ -289,6 +289,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
+    metavar="N",
     help="Judgements per output: the first is compared with the label, the others with the first.",
 )
 @click.option(

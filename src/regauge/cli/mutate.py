@@ -131,7 +131,7 @@ class _MutateOptions:
 @click.option(
     "--mark", "marks", multiple=True, metavar="ID", help="Mark a mutant equivalent; no calls."
 )
-@click.option("--reason", metavar="TEXT", help="Why marked mutants are equivalent.")
+@click.option("--reason", metavar="REASON", help="Why marked mutants are equivalent.")
 @click.option(
     "--suggest",
     "suggesting",

@@ -89,9 +89,10 @@ def command() -> None:
 @click.option("--sync", is_flag=True, help="Add missing runs of this machine.")
 @json_option
 def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
-    """List runs, newest first, with counts, cost and commit; --json prints a line per run.
+    """List runs, newest first, with counts, cost and commit.
 
-    From .regauge/history.sqlite3, or the store of [tool.regauge] or REGAUGE_STORE.
+    --json prints a line per run. Runs come from .regauge/history.sqlite3, or the store of
+    [tool.regauge] or REGAUGE_STORE.
     """
     project = Project.find()
     try:
@@ -127,7 +128,7 @@ other or a file of one is faulty, 3 a shard or a case is missing.
 )
 @json_option
 def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
-    """Join the shards of a run: one run record, and the recordings of all shards.
+    """Join the run records and recordings of a run's shards.
 
     DIR is what `pytest evals --shard K/N --report DIR` wrote. The joined run is `latest`. For a
     gate, run `regauge gate REF --from latest` after this.
@@ -271,7 +272,7 @@ def compare_command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Compare runs with the first: pass rates, and the cases that differ.
+    """Compare runs with the first: pass rates and differing cases.
 
     Two runs are shown with output diffs. A run is an id, a unique beginning of one, `latest`, or a
     directory that --report made; by default the last two. Differences are of mean pass rates of the

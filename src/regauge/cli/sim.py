@@ -141,14 +141,22 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=click.IntRange(0, 65535),
     default=8765,
     show_default=True,
+    metavar="PORT",
     help="Port; 0 selects a free one.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST",
+    help="The address to listen on.",
+)
 @click.option(
     "--latency-ms",
     type=FiniteRange(min=0),
     default=0,
     show_default=True,
+    metavar="X",
     help="Latency of every response.",
 )
 @click.option(
@@ -165,6 +173,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=FiniteRange(min=0),
     default=1.0,
     show_default=True,
+    metavar="X",
     help="Retry-After of an injected 429.",
 )
 @seed_option
@@ -173,6 +182,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=FiniteRange(min=0, max=1),
     default=0,
     show_default=True,
+    metavar="X",
     help="How far the model changed under its name.",
 )
 @click.option("--drift-shown", is_flag=True, help="Show drift in `system_fingerprint`.")
@@ -180,6 +190,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     "--api-key",
     default=None,
     envvar="REGAUGE_SIM_API_KEY",
+    metavar="KEY",
     help="Respond 401 to requests without this key.",
 )
 @json_option

@@ -118,7 +118,7 @@ def test_a_dry_run_prints_files_and_writes_none(root: Path):
     before = set(root.rglob("*"))
     (root / "pyproject.toml").write_text("")
     out = new("eval", "support", "--target", "app.pipeline:answer", "--dry-run")
-    assert 'would write evals/test_support.py\n"""Tests `app.pipeline:answer`' in out
+    assert 'would write evals/test_support.py\n"""Test `app.pipeline:answer`' in out
     assert "would add pyproject.toml" in out
     assert "next" not in out
     case = json.loads(new("case", "shout", "one", "-i", "text=a", "--expected", "b", "--dry-run"))
