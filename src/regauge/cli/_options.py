@@ -336,7 +336,7 @@ def parse_inputs(words: Iterable[str]) -> dict[str, JSON]:
     """Parse `--input` options: `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
     Raises:
-        UsageError: An input has no value, is no JSON, or its file cannot be read.
+        UsageError: An input has no value, is not JSON, or its file cannot be read.
     """
     inputs: dict[str, JSON] = {}
     for item in words:

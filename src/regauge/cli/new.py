@@ -415,7 +415,7 @@ def _edit(document: dict[str, JSON]) -> dict[str, JSON]:
     try:
         value = read_json(text)
     except ValueError as error:
-        raise UsageError(f"what the editor left is no JSON: {error}") from error
+        raise UsageError(f"what the editor left is not JSON: {error}") from error
     if not isinstance(value, dict) or not {"id", "inputs"} <= value.keys():
         raise UsageError("what the editor left has no `id` and `inputs`, so nothing was added")
     return cast("dict[str, JSON]", value)

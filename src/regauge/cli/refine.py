@@ -587,7 +587,7 @@ class _RefineGroup(click.Group):
         return self.commands.keys() - {RUN}
 
     def _check_misspelling(self, name: str) -> None:
-        """Check that a name is no misspelt command.
+        """Check that a name is not a misspelt command.
 
         Raises:
             UsageError: It is close to a command, and no prompt or target has this name.

@@ -204,7 +204,7 @@ def _list_local(project: Project, *, limit: int) -> Iterator[RunRecord]:
 
 
 def _run_line(record: RunRecord) -> str:
-    # Trials of the base in a gate are no cases of the run.
+    # Trials of the base in a gate are not cases of the run.
     suites = [suite for suite in record.suites if suite.side != "base"]
     cases = sum(suite.cases for suite in suites)
     failed = sum(suite.failed for suite in suites)
@@ -565,7 +565,7 @@ def _has_cases(run: Path) -> bool:
 
 
 def _any_case(run: RunRecord) -> bool:
-    # Trials of the base in a gate are no cases of the run.
+    # Trials of the base in a gate are not cases of the run.
     return any(suite.cases for suite in run.suites if suite.side != "base")
 
 

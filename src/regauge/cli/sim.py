@@ -28,7 +28,7 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
     """Parse `429=0.2,500=0.05,drop=0.01`.
 
     Raises:
-        UsageError: A name is no fault, a share is no number from 0 to 1, or they exceed 1.
+        UsageError: A name is not a fault, a share is not a number from 0 to 1, or they exceed 1.
 
     >>> parse_faults("429=0.2,drop=0.01").shares
     (('429', 0.2), ('drop', 0.01))
@@ -47,7 +47,7 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
             raise UsageError(f"{piece!r} is not a fault with a share", fix=fix)
         if name.strip() not in STATUSES | {"drop", "truncate", "timeout"}:
             fix = "use an HTTP status from 400 to 599, drop, truncate or timeout"
-            raise UsageError(f"{name.strip()!r} is no fault", fix=fix)
+            raise UsageError(f"{name.strip()!r} is not a fault", fix=fix)
         shares.append((name.strip(), share))
     if sum(share for _, share in shares) > 1 + 1e-9:
         message = f"the shares of {text!r} add up to more than 1"
@@ -59,7 +59,7 @@ def parse_rate(text: str) -> RateLimit:
     """Parse `100/s`, `600/m` or `1000/h`.
 
     Raises:
-        UsageError: The text is no such rate.
+        UsageError: The text is not such a rate.
 
     >>> parse_rate("600/m").per_s
     60.0

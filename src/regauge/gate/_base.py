@@ -128,7 +128,7 @@ class SuiteBase:
         breaches: Broken version rules, each of which rejects the change.
         bars: Parts of the bar that the change lowers for this suite.
         edited: Cases with other inputs or expectations than on the base.
-        other_judges: Judges that differ from the baseline's, if that is no refusal.
+        other_judges: Judges that differ from the baseline's, if that is not a refusal.
         newer: Cases added to the base since the change branched off.
         changelog_errors: Errors in changelog entries, each of which rejects the change.
         notes: Sentences for the reader.

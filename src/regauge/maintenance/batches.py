@@ -107,7 +107,7 @@ class BatchOptions:
 
 
 def _refuse_format(file: Path) -> None:
-    """Refuse files that are no JSON Lines in UTF-8.
+    """Refuse files that are not JSON Lines in UTF-8.
 
     Raises:
         UsageError: It is compressed, UTF-16 or an array.

@@ -157,7 +157,7 @@ def test_a_case_is_printed_as_json(root: Path):
 @pytest.mark.parametrize(
     ("files", "error"),
     [
-        (["shout.yml"], "fixtures/golden/shout.yml is no JSONL file, so nothing is added to it"),
+        (["shout.yml"], "fixtures/golden/shout.yml is not a JSONL file, so nothing is added to it"),
         (["shout.yml", "shout.csv"], "shout"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_case_joins_one_dataset_in_json_lines(root: Path, files: list[str], er
     ("text", "error"),
     [
         ("", "not saved in the editor"),
-        ("{", "what the editor left is no JSON"),
+        ("{", "what the editor left is not JSON"),
         ("[1]", "what the editor left has no `id` and `inputs`"),
         ('{"id": "a"}', "what the editor left has no `id` and `inputs`"),
         ('{"inputs": {}}', "what the editor left has no `id` and `inputs`"),

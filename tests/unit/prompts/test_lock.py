@@ -81,7 +81,7 @@ prompts/greet.prompt.yml:1: version 1.0.0 is older than 1.1.0, which is released
   fix: write `version: 1.1.0`, then regauge bump greet PART if anything changed\
 """)
     assert problems(lock, "1.2.0", keys=SCHEMA) == snapshot("""\
-prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs, tools) changed since 1.1.0, but 1.2.0 is no new major version
+prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs, tools) changed since 1.1.0, but 1.2.0 is not a new major version
   fix: regauge bump greet major\
 """)
     assert problems(lock, "") == snapshot("""\

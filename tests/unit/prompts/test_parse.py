@@ -121,7 +121,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"testData: [{{a: !secret x}}]\n{MESSAGES}", "the tag '!secret' is not supported"),
         (
             f"testData: [{{a: .nan}}]\n{MESSAGES}",
-            "'.nan' is no number or word that JSON knows\n  fix: write a finite number",
+            "'.nan' is not a number or word that JSON knows\n  fix: write a finite number",
         ),
         (
             f"testData: &t [{{a: *t}}]\n{MESSAGES}",
@@ -182,7 +182,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"responseFormat: json_schema\njsonSchema: [x]\n{MESSAGES}", ":2: jsonSchema must be"),
         (
             f"responseFormat: json_schema\njsonSchema: '{{\"a\": NaN}}'\n{MESSAGES}",
-            "jsonSchema is not JSON: NaN is no JSON number",
+            "jsonSchema is not JSON: NaN is not a JSON number",
         ),
         (
             (

@@ -49,7 +49,7 @@ def without_environment(text: str, context: Context, place: SourcePlace) -> str:
 
 
 def model_of(value: object, place: SourcePlace, context: Context) -> str:
-    """The model id of a grader; empty if it is no model."""
+    """The model id of a grader; empty if it is not a model."""
     body = value if is_mapping(value) else {"id": value}
     name = str(body.get("id"))
     if label := context.imported.labels.get(name):

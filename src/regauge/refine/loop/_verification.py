@@ -129,7 +129,7 @@ def _log_odds(rate: float) -> float:
 
 
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
-# Fewer trials of held-out cases are no evidence.
+# Fewer trials of held-out cases are not evidence.
 _HOLDOUT_TRIALS = 4
 
 
