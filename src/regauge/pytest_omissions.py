@@ -273,12 +273,15 @@ def find_omissions(
     if command_line.selection:
         return []
     suites = [suite for of_eval in collected_evals.suites.values() for suite in of_eval]
-    evals = list(uncollected_evals(project, command_line, collected_evals.places))
+    absent = list(uncollected_evals(project, command_line, collected_evals.places))
     run = {id(case) for case in selected}
     left_out = [case for case in collected_evals.cases if id(case) not in run]
-    omissions = [*errors_of_left_out(project, left_out), *(diagnostic for diagnostic, _ in evals)]
+    omissions = [
+        *errors_of_left_out(project, left_out),
+        *(diagnostic for diagnostic, _ in absent),
+    ]
     if command_line.covers(project.root / "evals"):
-        mentioned_names = {name for _, names in evals for name in names}
+        mentioned_names = {name for _, names in absent for name in names}
         omissions += _unmeasured_datasets(project, suites, mentioned_names)
         omissions += _unmeasured_prompts(project, suites, mentioned_names)
     return omissions

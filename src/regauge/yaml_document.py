@@ -1,11 +1,29 @@
-"""YAML documents: JSON values of their nodes with line numbers, and errors with line and fix."""
+"""YAML documents: JSON values of their nodes with line numbers, and errors with line and fix.
+
+The keys of a mapping are declared once, as the fields of a dataclass, for readers and JSON Schemas.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import yaml
 from yaml.reader import ReaderError
@@ -105,6 +123,12 @@ def compose_document(text: str, loader_class: Any = Yaml12Loader) -> yaml.Node |
 def line_of(node: yaml.Node) -> int:
     """The first line of a node, from 1."""
     return node.start_mark.line + 1
+
+
+def key_of(node: yaml.Node, name: str) -> yaml.Node:
+    """The node of a key of a mapping, for errors; the mapping itself if the key is merged."""
+    keys = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    return next((key for key in keys if key.value == name), node)
 
 
 def scalar_tag(node: yaml.Node) -> str:
@@ -271,6 +295,83 @@ def read_yaml(text: str) -> JSON:
     """
     node = compose_document(text)
     return None if node is None else StrictReader().json(node, "the document")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keywords:
+    """Keywords of JSON Schema for a value, besides those of its type."""
+
+    schema: dict[str, Any]
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        """The schema of the type with the keywords; called by pydantic."""
+        return handler(core_schema) | self.schema  # type: ignore[no-any-return]
+
+
+class KeyType(NamedTuple):
+    """The type of the values of a key.
+
+    Attributes:
+        kind: The type, without None.
+        low: The least number.
+        high: The largest number.
+        required: The key must be there.
+    """
+
+    kind: Any
+    low: float = -math.inf
+    high: float = math.inf
+    required: bool = False
+
+    def problem(self, value: JSON) -> str:
+        """The kind of value that a text, a number or a whole number has to be; empty if it is one.
+
+        >>> KeyType(int, low=1).problem(0), KeyType(float).problem(1)
+        ('a whole number from 1 on', '')
+        """
+        if self.kind is str:
+            return "" if isinstance(value, str) else "a text"
+        kind, noun = (int, "a whole number") if self.kind is int else (int | float, "a number")
+        if (
+            isinstance(value, kind)
+            and not isinstance(value, bool)
+            and self.low <= value <= self.high
+        ):
+            return ""
+        if self.low == -math.inf:
+            return noun
+        return f"{noun} from {self.low:g} " + (
+            "on" if self.high == math.inf else f"to {self.high:g}"
+        )
+
+
+@cache
+def types_of(keys: type) -> dict[str, KeyType]:
+    """The keys of a mapping, in order; a field without a default is a required key.
+
+    >>> @dataclass
+    ... class Keys:
+    ...     name: str
+    ...     pass_at: Annotated[float, Keywords({"minimum": 0, "maximum": 1})] | None = None
+    >>> types_of(Keys)["pass_at"]
+    KeyType(kind=<class 'float'>, low=0, high=1, required=False)
+    """
+    hints = get_type_hints(keys, include_extras=True)
+    return {
+        field.name: type_of(hints[field.name])._replace(required=field.default is MISSING)
+        for field in fields(keys)
+    }
+
+
+def type_of(hint: Any) -> KeyType:
+    """The type that an annotation declares."""
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    if get_origin(hint) in {Union, UnionType} and len(parts) == 1:
+        return type_of(parts[0])
+    if get_origin(hint) is not Annotated:
+        return KeyType(hint)
+    schema = parts[1].schema
+    return KeyType(parts[0], schema.get("minimum", -math.inf), schema.get("maximum", math.inf))
 
 
 # Characters that PyYAML takes for line ends, and editors do not.

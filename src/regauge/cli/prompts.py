@@ -304,13 +304,13 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
             f"no run of {name}{with_model} in {history.place.display} yet:"
             f" {project.run_command} -k {name}"
         )
-    eval_names = suite_names(line.points[-1].suite for line in lines if line.eval)
+    titles = suite_names(line.points[-1].suite for line in lines if line.eval)
     for number, line in enumerate(lines):
         if number:
             click.echo()
         prompt = line.points[-1].suite.prompt
         on = "" if line.dataset == prompt else f" on {line.dataset}"
-        title = eval_names.get((prompt, line.dataset, line.eval), f"{prompt}{on}")
+        title = titles.get((prompt, line.dataset, line.eval), f"{prompt}{on}")
         for text in _table(title, line, limit):
             echo(text)
 

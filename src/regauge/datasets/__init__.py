@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regauge.datasets._case import (
+    CaseKeys as CaseKeys,
     GoldenCase as GoldenCase,
     Record as Record,
     Source as Source,

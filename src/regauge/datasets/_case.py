@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 from sys import intern
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast, get_args
 
 from regauge.datasets._script import (
     COUNT_MAX,
     STEPS_DEFAULT,
-    TURN_KEYS,
     TURNS_DEFAULT,
     Script,
     Turn,
@@ -27,6 +26,7 @@ from regauge.errors import Diagnostic
 from regauge.files import read_regular
 from regauge.strict_json import list_of
 from regauge.wording import closest, did_you_mean
+from regauge.yaml_document import Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,14 +35,81 @@ if TYPE_CHECKING:
     from regauge.datasets._formats import ToolFiles
 
 
-_KEY_NAMES = """
-id inputs expected tags tier split source licence note checks pass_at turns persona max_turns tools
-max_steps
-"""
-# A mapping keeps the order for messages, and its look-up is fast for every key of every case.
-KEYS = dict.fromkeys(_KEY_NAMES.split())
-
 _MARKS_OF_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+Tier: TypeAlias = Literal["critical", "required", "tracked"]
+Split: TypeAlias = Literal["train", "holdout"]
+_ID_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}"
+# `-k` reads these words as operators, so such a case could not be selected.
+_OPERATORS = ("and", "or", "not")
+_Id: TypeAlias = Annotated[
+    str, Keywords({"pattern": f"^{_ID_PATTERN}$", "not": {"enum": list(_OPERATORS)}})
+]
+_Tag: TypeAlias = Annotated[str, Keywords({"pattern": r"^[^;\s]([^;]*[^;\s])?$"})]
+_Checks: TypeAlias = Annotated[list[str | dict[str, Any]], Keywords({"minItems": 1})]
+_Limit: TypeAlias = Annotated[int, Keywords({"minimum": 1, "maximum": COUNT_MAX})]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnKeys:
+    """The keys of a turn.
+
+    Attributes:
+        user: The user's message: a text, {"file": "..."}, or a list of texts and {"image": "..."}
+            or {"pdf": "..."}.
+        expected: The value that judges of this turn compare with.
+        checks: Judges of this turn alone.
+    """
+
+    user: str | dict[str, Any] | list[Any] = ""
+    expected: Any = None
+    checks: _Checks | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseKeys:
+    """The keys of a golden case.
+
+    Attributes:
+        id: Unique in its dataset, and stable.
+        inputs: By variable of the prompt; {"file": "..."} for a long text.
+        expected: The value that judges compare with.
+        tags: Words to select and group cases.
+        tier: The weight of a failure; by default `required`.
+        split: By default the id decides.
+        source: The source of the material.
+        licence: The licence of the material.
+        note: A note for readers.
+        checks: Judges of this case alone: names, or names with parameters; `weight`, `tier` and
+            `metric` may be next to the name.
+        pass_at: The weighted share of the checks that must pass; by default all.
+        turns: The messages of the user.
+        persona: The prompt of the model that plays the user.
+        max_turns: The limit of the persona's messages; by default 10.
+        tools: The results of tools: NAME for fixtures/tools/NAME.yml.
+        max_steps: The limit of the model's calls in one turn; by default 8.
+    """
+
+    id: _Id
+    inputs: dict[str, Any]
+    expected: Any = None
+    tags: list[_Tag] | None = None
+    tier: Tier | None = None
+    split: Split | None = None
+    source: str | None = None
+    licence: str | None = None
+    note: str | None = None
+    checks: _Checks | None = None
+    pass_at: Annotated[float, Keywords({"exclusiveMinimum": 0, "maximum": 1})] | None = None
+    turns: Annotated[list[TurnKeys], Keywords({"minItems": 1})] | None = None
+    persona: str | None = None
+    max_turns: _Limit | None = None
+    tools: str | None = None
+    max_steps: _Limit | None = None
+
+
+KEYS: Final = CaseKeys.__dataclass_fields__
 
 
 @dataclass(slots=True, kw_only=True)
@@ -146,10 +213,6 @@ def is_known(key: str, source: Source, line: int | None, *, word: str = "key") -
         fix = f"call a column of inputs 'inputs.{key}'; {choices}"
     source.add_error(line, f"unknown {word} {key!r}", fix)
     return False
-
-
-Tier: TypeAlias = Literal["critical", "required", "tracked"]
-Split: TypeAlias = Literal["train", "holdout"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,10 +416,8 @@ class Texts:
         return f"there is no file {reference!r} in the folder {self._home_name!r}{hint}"
 
 
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}")
+_ID = re.compile(_ID_PATTERN)
 _ID_RULE = "a-z, A-Z, 0-9 and _ . + / - only, at most 200"
-# `-k` reads these words as operators, so such a case could not be selected.
-_OPERATORS = frozenset({"and", "or", "not"})
 _TIERS: tuple[str, ...] = get_args(Tier)
 _SPLITS: tuple[str, ...] = get_args(Split)
 
@@ -596,6 +657,7 @@ class _CaseReader:
         fix = '"turns": [{"user": "Where is my order?"}]'
         if value is not None and not list_of(value):
             self._add_error("turns", f"turns is {_format_value(value)}", f"a list of turns: {fix}")
+        keys = TurnKeys.__dataclass_fields__
         turns: list[Turn] = []
         for number, item in enumerate(list_of(value), start=1):
             if not isinstance(item, dict):
@@ -603,8 +665,8 @@ class _CaseReader:
                 continue
             fields = cast("dict[str, JSON]", item)
             for key in fields:
-                if key not in TURN_KEYS:
-                    hint = did_you_mean(key, TURN_KEYS) or f"known keys: {', '.join(TURN_KEYS)}"
+                if key not in keys:
+                    hint = did_you_mean(key, keys) or f"known keys: {', '.join(keys)}"
                     self._add_error("turns", f"turn {number} has no key {key!r}", hint)
             user = self._user(fields.get("user", ""), number)
             if user is None:

@@ -17,7 +17,6 @@ _ANY_TOOL: Final = "*"
 STEPS_DEFAULT: Final = 8
 TURNS_DEFAULT: Final = 10
 COUNT_MAX: Final = 100
-TURN_KEYS: Final = ("user", "expected", "checks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

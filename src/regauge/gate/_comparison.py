@@ -99,15 +99,17 @@ def compare(
         GitError: There is no base version.
         RegaugeError: A file of either version cannot be read.
     """
-    evals: dict[Eval, list[PlannedCase]] = {}
+    cases_by_eval: dict[Eval, list[PlannedCase]] = {}
     for planned_case in session.plan.cases:
-        evals.setdefault(planned_case.suite, []).append(planned_case)
-    base_commit = find_base(session.project, ref, evals=evals)
+        cases_by_eval.setdefault(planned_case.suite, []).append(planned_case)
+    base_commit = find_base(session.project, ref, evals=cases_by_eval)
     session.embeddings.trust(base_commit.read)
-    suites = list(_suites(session, evals, base_commit, baseline))
+    suites = list(_suites(session, cases_by_eval, base_commit, baseline))
     suites = _with_changelog_errors(suites, is_filtered=is_filtered)
     change = _EditedProject(base_commit, suites)
-    coverage = coverage_of(base_commit, change.evals, omissions=omissions, is_filtered=is_filtered)
+    coverage = coverage_of(
+        base_commit, change.candidates, omissions=omissions, is_filtered=is_filtered
+    )
     unmeasured = [*omissions, *coverage.unmeasured]
     if not change.suites and not unmeasured:
         unmeasured = [_nothing_selected(base_commit, is_filtered=is_filtered)]
@@ -180,8 +182,10 @@ def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) ->
         groups.setdefault(suite.candidate.prompt.path, []).append(suite)
     first_errors: dict[int, tuple[Diagnostic, ...]] = {}
     for group in groups.values():
-        base_commit, evals = group[0].base_commit, [suite.candidate for suite in group]
-        if is_filtered and [*unselected_evals(base_commit, evals, [evals[0].prompt.name])]:
+        base_commit, candidates = group[0].base_commit, [suite.candidate for suite in group]
+        if is_filtered and [
+            *unselected_evals(base_commit, candidates, [candidates[0].prompt.name])
+        ]:
             continue
         entries = [{_entry_of(error): error for error in suite.changelog_errors} for suite in group]
         first_errors[id(group[0])] = tuple(
@@ -215,12 +219,12 @@ class _EditedProject:
     def __init__(self, base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> None:
         self._base_commit = base_commit
         self.suites = suites
-        self.evals = [suite.candidate for suite in suites]
+        self.candidates = [suite.candidate for suite in suites]
         states = {case.state for suite in suites for case in suite.cases}
         self._prompt_changed = "changed" in states
         # Any case runs, and its judges with it.
         self._has_trials = not states.isdisjoint({"changed", "new"})
-        self._code = edited_code(base_commit, self.evals)
+        self._code = edited_code(base_commit, self.candidates)
         self._records = list(edited_records(base_commit))
 
     @cached_property
@@ -236,7 +240,9 @@ class _EditedProject:
         bars += moved_files(bar, project.labels_dir, new_stems={})
         if self._prompt_changed:
             # The gate reads baselines at the tip; an older one is not a lower bar.
-            new_stems = {base_commit.eval_name(suite): suite.prompt.name for suite in self.evals}
+            new_stems = {
+                base_commit.eval_name(suite): suite.prompt.name for suite in self.candidates
+            }
             directory = project.fixtures_dir / "baselines"
             bars += moved_files(
                 base_commit,
@@ -320,7 +326,7 @@ class _EditedProject:
         base_commit, suites = self._base_commit, self.suites
         if self.bars:
             yield f"{plural(len(self.bars), 'lowered bar')} let through"
-        datasets = {suite.dataset.name for suite in self.evals}
+        datasets = {suite.dataset.name for suite in self.candidates}
         deleted_datasets = {
             Path(name).name.split(".")[0] for name in base_commit.deleted_datasets()
         }

@@ -272,7 +272,7 @@ def unselected_evals(
     base_commit: BaseCommit, suites: Sequence[Eval], prompts: Iterable[str]
 ) -> Iterator[str]:
     """The number of further evals that the base has of each prompt."""
-    prompts_of_evals = [eval_.texts[:1] for evals in base_commit.evals.values() for eval_ in evals]
+    prompts_of_evals = [base.texts[:1] for bases in base_commit.evals.values() for base in bases]
     for prompt in sorted(prompts):
         # Suites of several models are of one eval.
         measured = {

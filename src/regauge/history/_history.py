@@ -370,8 +370,8 @@ def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> 
         every_run: Whether to make a point for each run.
     """
     suites = [suite for suite in suites if suite.side != "base"]
-    evals = {(suite.run, suite.dataset, suite.eval) for suite in suites}
-    counts = Counter((run, dataset) for run, dataset, _ in evals)
+    keys = {(suite.run, suite.dataset, suite.eval) for suite in suites}
+    counts = Counter((run, dataset) for run, dataset, _ in keys)
     # A renamed eval has one line, unless a run has several evals.
     several = {dataset for (_, dataset), count in counts.items() if count > 1}
     grouped: defaultdict[tuple[str, str, str], list[MeasuredSuite]] = defaultdict(list)

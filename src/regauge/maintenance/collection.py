@@ -429,10 +429,10 @@ def judges_of_evals(
     return {}
 
 
-def judges_in(evals: EvalSession) -> dict[str, UsedJudge]:
+def judges_in(session: EvalSession) -> dict[str, UsedJudge]:
     """The LLM judges of a planned run, by name."""
     judges: dict[str, UsedJudge] = {}
-    suites = {id(case.suite): case.suite for case in evals.plan.cases}
+    suites = {id(case.suite): case.suite for case in session.plan.cases}
     for suite in suites.values():
         for judge in suite.judges:
             for part in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():

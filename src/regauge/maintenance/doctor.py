@@ -278,22 +278,22 @@ def _check_last_day(model: ModelId, last: LastDay) -> DoctorResult:
 
 
 def _check_planned(
-    evals: EvalSession, project: Project, path: Path, models: set[str]
+    session: EvalSession, project: Project, path: Path, models: set[str]
 ) -> Iterator[DoctorResult]:
     """The results on planned evals; adds their models to `models`."""
-    suites = list({id(case.suite): case.suite for case in evals.plan.cases}.values())
-    used_judges = judges_in(evals)
+    suites = list({id(case.suite): case.suite for case in session.plan.cases}.values())
+    used_judges = judges_in(session)
     prompted = [suite for suite in suites if suite.target is None]
     models.update(str(suite.model) for suite in prompted)
     for judge in used_judges.values():
         models.update(judge.judge.models)
     prompts = len({suite.prompt.name for suite in suites})
-    yield DoctorResult.ok("evals", f"cases: {len(evals.plan.cases)}, prompts: {prompts}")
-    for case in evals.plan.cases:
+    yield DoctorResult.ok("evals", f"cases: {len(session.plan.cases)}, prompts: {prompts}")
+    for case in session.plan.cases:
         if case.error is not None:  # an input is missing, or no message uses it
             yield DoctorResult.error("inputs", str(case.error))
-    yield from _results_of_errors(recording_errors(evals), project, check="recordings")
-    yield from _results_of_errors(goal_errors(project, evals.plan.cases), project, check="goals")
+    yield from _results_of_errors(recording_errors(session), project, check="recordings")
+    yield from _results_of_errors(goal_errors(project, session.plan.cases), project, check="goals")
     yield from map(_check_judge, judge_status_rows(project, used_judges))
     prompt_paths = {
         prompt.path.resolve()

@@ -216,7 +216,7 @@ def _lint_datasets(project: Project, evals: _LintedEvals) -> list[Diagnostic]:
 
 
 def _acknowledged(
-    project: Project, evals: _LintedEvals, base: str
+    project: Project, linted: _LintedEvals, base: str
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
     """Errors of the cases that changelogs accept or remove since the base, as of a gate.
 
@@ -224,7 +224,7 @@ def _acknowledged(
     """
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
-    for suites in evals.suites.values():
+    for suites in linted.suites.values():
         prompt = suites[0].prompt
         if not any(entry.accepted or entry.removed for entry in prompt.changelog):
             continue

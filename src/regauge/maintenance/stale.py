@@ -94,15 +94,15 @@ def _stale_files(evals: EvalSession, prompts: Sequence[str] = ()) -> Iterator[St
             yield from _stale_judgements(evals, prompt)
 
 
-def _cases_of_prompt(evals: EvalSession, name: str) -> list[PlannedCase]:
+def _cases_of_prompt(session: EvalSession, name: str) -> list[PlannedCase]:
     """The planned cases of a prompt, and the rows of `testData` in its file.
 
     pytest collects these rows only if the command names the file.
     """
-    cases = [case for case in evals.plan.cases if case.suite.prompt.name == name]
-    file = evals.project.prompts_dir / f"{name}.prompt.yml"
+    cases = [case for case in session.plan.cases if case.suite.prompt.name == name]
+    file = session.project.prompts_dir / f"{name}.prompt.yml"
     try:
-        suites = evals.bind_prompt_file(file)
+        suites = session.bind_prompt_file(file)
     except RegaugeError:  # no such file, or no data of its own
         return cases
     return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]

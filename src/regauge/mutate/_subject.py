@@ -118,7 +118,7 @@ class MutationSubject:
 
 
 def subject_of(
-    evals: EvalSession, planned_cases: Sequence[PlannedCase], name: str = ""
+    session: EvalSession, planned_cases: Sequence[PlannedCase], name: str = ""
 ) -> MutationSubject:
     """Return the subject of planned evals, which share a prompt or targets that load it.
 
@@ -148,7 +148,7 @@ def subject_of(
         suite = member.suite
         accepted_ids = accepted_since(suite.prompt, "")
         if id(suite) not in baselines:
-            baseline = baseline_of(evals.project, suite)[0]
+            baseline = baseline_of(session.project, suite)[0]
             baselines[id(suite)] = baseline.find(key_of(suite)) if baseline is not None else None
         name = member_key(member.case, suite, members)
         judges = blocking_judges(suite)

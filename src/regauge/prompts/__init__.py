@@ -21,6 +21,11 @@ if TYPE_CHECKING:
         set_contents as set_contents,
         set_model as set_model,
     )
+    from regauge.prompts._keys import (
+        PARAMETER_ALIASES as PARAMETER_ALIASES,
+        PromptKeys as PromptKeys,
+        RubricKind as RubricKind,
+    )
     from regauge.prompts._lint import lint_prompts as lint_prompts, lint_warnings as lint_warnings
     from regauge.prompts._parse import parse_prompt as parse_prompt, prompt_name as prompt_name
     from regauge.prompts._prompt import Prompt as Prompt
@@ -37,7 +42,6 @@ if TYPE_CHECKING:
         check_links as check_links,
     )
     from regauge.prompts._tools import (
-        RubricKind as RubricKind,
         RubricSpec as RubricSpec,
         tool_calls_of as tool_calls_of,
     )

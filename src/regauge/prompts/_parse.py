@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import yaml
 
 from regauge.errors import Diagnostic, PromptError
 from regauge.files import read_regular
+from regauge.prompts._keys import (
+    PARAMETER_ALIASES,
+    AcknowledgementKeys,
+    ChangelogKeys,
+    FormatKeys,
+    FormatName,
+    HistoryKeys,
+    InputKeys,
+    MessageKeys,
+    NamedInputKeys,
+    ParameterKeys,
+    PromptKeys,
+)
 from regauge.prompts._prompt import Prompt
 from regauge.prompts._replaceable import read_replaceable
 from regauge.prompts._tools import read_message_extras, read_rubric, read_tool_choice, read_tools
@@ -28,10 +50,18 @@ from regauge.prompts._types import (
 )
 from regauge.strict_json import refuse_constant, unique
 from regauge.wording import did_you_mean, snake_case
-from regauge.yaml_document import NodeReader, YamlError, compose_document, line_of, scalar_tag
+from regauge.yaml_document import (
+    KeyType,
+    NodeReader,
+    YamlError,
+    compose_document,
+    line_of,
+    scalar_tag,
+    types_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -120,6 +150,8 @@ class Reader(NodeReader):
         """The text of a scalar as written, even of a number; None, with an error, otherwise."""
         if isinstance(node, yaml.ScalarNode) and scalar_tag(node) in _TEXT_TAGS:
             return str(node.value)
+        if isinstance(node, yaml.MappingNode) and node.flow_style:
+            fix = "quote the text: braces outside quotes are a mapping"
         self.add_error(node, f"{subject} must be a text, not {kind_of(node)}", fix)
         return None
 
@@ -149,6 +181,49 @@ class Reader(NodeReader):
             return value
         self.add_error(node, f"{subject} must be true or false")
         return None
+
+    def number(self, node: yaml.Node, key_type: KeyType, subject: str) -> float | None:
+        """A number of a type; None, with an error, for another node."""
+        errors = len(self.errors)
+        value = self.json(node, subject)
+        problem = key_type.problem(value)
+        if problem and len(self.errors) == errors:
+            self.add_error(node, f"{subject} must be {problem}")
+        return None if problem else cast("float", value)
+
+    def read(self, node: yaml.Node, keys: type, subject: str, fix: str = "") -> dict[str, Any]:
+        """Read a mapping: its valid values, with errors for the rest and for missing keys.
+
+        Args:
+            node: The node.
+            keys: The declaration of the keys, in `_keys`. Texts, flags, numbers and words are
+                read; any other value stays a node.
+            subject: The name of the mapping in errors.
+            fix: The fix for a missing key, or another node.
+        """
+        entries = self.mapping(node, subject, fix)
+        if entries is None:
+            return {}
+        types = types_of(keys)
+        self.unknown(entries, types, subject)
+        for name in (name for name, key_type in types.items() if key_type.required):
+            if name not in entries:
+                self.add_error(node, f"{subject} has no {name!r}", fix)
+        values: dict[str, Any] = {}
+        for name in (name for name in entries if name in types):
+            value: Any = entries[name][1]
+            kind, part = types[name].kind, f"`{name}` of {subject}"
+            if get_origin(kind) is Literal:
+                value = self.word(value, part, get_args(kind), noun=f"`{name}`")
+            elif kind is str:
+                value = self.text(value, part)
+            elif kind is bool:
+                value = self.flag(value, part)
+            elif kind in {int, float}:
+                value = self.number(value, types[name], part)
+            if value is not None:
+                values[name] = value
+        return values
 
     def unknown(self, entries: Entries, names: Iterable[str], subject: str) -> None:
         """Add an error for each unknown key."""
@@ -194,12 +269,6 @@ def kind_of(node: yaml.Node) -> str:
     )
 
 
-_NUMBERS = {"temperature", "top_p", "frequency_penalty", "presence_penalty", "min_p"}
-_INTEGERS = {"max_tokens", "seed", "top_k", "top_logprobs"}
-_TEXTS = {"reasoning_effort", "verbosity", "service_tier"}
-_OTHERS = {"stop", "logprobs", "logit_bias"}
-_KNOWN = _NUMBERS | _INTEGERS | _TEXTS | _OTHERS
-_ALIASES = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens"}
 # Parameters of a run, not of a prompt.
 _RUN_PARAMETERS = {"n": "use `--trials`", "stream": "remove it"}
 
@@ -216,21 +285,21 @@ def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     spelled: dict[str, str] = {}
     for key_text, (key, value_node) in entries.items():
         name = snake_case(key_text)
-        name = _ALIASES.get(name, name)
+        name = PARAMETER_ALIASES.get(name, name)
         value = reader.json(value_node, f"modelParameters.{key_text}")
         if name in _RUN_PARAMETERS:
             reader.add_warning(
                 line_of(key), f"modelParameters.{key_text} is ignored", _RUN_PARAMETERS[name]
             )
             continue
-        if name not in _KNOWN:
-            fix = did_you_mean(key_text, _KNOWN) or "check the provider's spelling"
+        if name not in types_of(ParameterKeys):
+            fix = did_you_mean(key_text, types_of(ParameterKeys)) or "check the provider's spelling"
             problem_text = f"modelParameters.{key_text} is not a known parameter; it is sent as is"
             reader.add_warning(line_of(key), problem_text, fix)
             name = key_text
         elif value is None:
             continue
-        elif (problem := _type_problem(name, value)) is not None:
+        elif problem := _parameter_problem(name, value):
             problem_text = f"modelParameters.{key_text} must be {problem}, not {value!r}"
             reader.add_error(
                 value_node, problem_text, f"write `{key_text}: {_EXAMPLES.get(name, 0)}` or so"
@@ -246,6 +315,16 @@ def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     return parameters
 
 
+def _parameter_problem(name: str, value: JSON) -> str:
+    """The required type of a known parameter; empty if the value has it."""
+    key_type = types_of(ParameterKeys)[name]
+    if key_type.kind in {float, int, str}:
+        return key_type.problem(value)
+    texts = [value] if isinstance(value, str) else value
+    is_texts = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+    return "a text or a list of texts" if name == "stop" and not is_texts else ""
+
+
 _EXAMPLES = {
     "temperature": 0.7,
     "top_p": 0.9,
@@ -257,26 +336,7 @@ _EXAMPLES = {
 }
 
 
-def _type_problem(name: str, value: JSON) -> str | None:
-    """The required type of a known parameter; None if the value has it."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if name in _NUMBERS and not is_number:
-        return "a number"
-    if name in _INTEGERS:
-        if not isinstance(value, int) or isinstance(value, bool):
-            return "a whole number"
-        if name == "max_tokens" and value < 1:
-            return "at least 1"
-    if name in _TEXTS and not isinstance(value, str):
-        return "a text"
-    if name == "stop":
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            return "a text or a list of texts"
-    return None
-
-
-_FORMATS = ("text", "json_object", "json_schema")
+_FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 _SCHEMA_NAME = "answer"
 _ADD_SCHEMA = "add `jsonSchema:` with the schema of the output"
 
@@ -316,21 +376,16 @@ def _read_format(reader: Reader, entries: Entries) -> tuple[str | None, dict[str
     if isinstance(node, yaml.ScalarNode):
         return reader.word(node, "responseFormat", _FORMATS, noun="responseFormat"), None
     fix = f"write one of {', '.join(_FORMATS)}, or a mapping with `type:`"
-    inner = reader.mapping(node, "responseFormat", fix)
-    if inner is None:
-        return None, None
+    inner = reader.read(node, FormatKeys, "responseFormat", fix)
     if "type" not in inner:
-        reader.add_error(node, "responseFormat has no `type`", fix)
         return None, None
-    kind = reader.word(inner["type"][1], "responseFormat", _FORMATS, noun="responseFormat")
     schema = None
     for name in ("json_schema", "jsonSchema"):
-        if name in inner and kind == "json_schema":
-            schema = _read_schema(reader, inner[name][1])
+        if name in inner and inner["type"] == "json_schema":
+            schema = _read_schema(reader, inner[name])
             if schema is None:
                 return None, None
-    reader.unknown(inner, ("type", "json_schema", "jsonSchema"), "responseFormat")
-    return kind, schema
+    return inner["type"], schema
 
 
 def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
@@ -357,11 +412,7 @@ def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
     return cast("dict[str, JSON]", value)
 
 
-_INPUT_KEYS = ("name", "description", "required", "default")
 _INPUT_FIX = "write `- name: document` and, if you like, description, required and default"
-_CHANGELOG_TEXTS = ("version", "date", "text")
-_ACKNOWLEDGED = ("accepted", "removed")
-_CHANGELOG_KEYS = (*_CHANGELOG_TEXTS, *_ACKNOWLEDGED)
 _ACKNOWLEDGED_FIX = "write `- case: ID` and below it `reason: WHY`"
 _CHANGELOG_FIX = "write `- version: 1.1.0`, below it `text:` and, if you like, `date:`"
 
@@ -383,9 +434,16 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
 def read_inputs(reader: Reader, node: yaml.Node) -> tuple[InputSpec, ...]:
     """Read the declared inputs: a list of names or mappings, or a mapping by name."""
     specs: dict[str, InputSpec] = {}
-    for name, item, body in _read_input_nodes(reader, node):
+    for item, values in _input_values(reader, node):
+        name = values.get("name")
         if name is None:
             continue
+        subject = f"input {name!r}"
+        default = values.pop("default", None)
+        value = None if default is None else reader.json(default, f"the default of {subject}")
+        if values.setdefault("required", value is None) and value is not None:
+            fix = "keep one of the two"
+            reader.add_error(item, f"{subject} is required and has a default", fix)
         if not NAME.fullmatch(name):
             reader.add_error(
                 item, f"{name!r} cannot be the name of an input", "use letters, digits, _"
@@ -393,46 +451,54 @@ def read_inputs(reader: Reader, node: yaml.Node) -> tuple[InputSpec, ...]:
         elif name in specs:
             reader.add_error(item, f"inputs declares {name!r} twice")
         else:
-            specs[name] = _input_spec(reader, name, item, body)
+            specs[name] = InputSpec(**values, default=value)
             reader.lines[f"inputs.{name}"] = line_of(item)
     return tuple(specs.values())
+
+
+def _input_values(reader: Reader, node: yaml.Node) -> Iterator[tuple[yaml.Node, dict[str, Any]]]:
+    """The node and the values of each input, by key."""
+    if isinstance(node, yaml.MappingNode):
+        for name, (key, value) in reader.entries(node, "inputs").items():
+            subject = f"input {name!r}"
+            if not isinstance(value, yaml.ScalarNode):
+                yield key, {"name": name} | reader.read(value, InputKeys, subject, _INPUT_FIX)
+            elif scalar_tag(value) == "null":
+                yield key, {"name": name}
+            else:
+                yield key, {"name": name, "description": reader.text(value, subject)}
+        return
+    for item in reader.items(node, "inputs", _INPUT_FIX):
+        if isinstance(item, yaml.ScalarNode):
+            yield item, {"name": reader.text(item, "an input", _INPUT_FIX)}
+        else:
+            yield item, reader.read(item, NamedInputKeys, "an input", _INPUT_FIX)
 
 
 def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...]:
     """Read the entries of the changelog, in the order of the file."""
     changelog_entries: list[ChangelogEntry] = []
     for item in reader.items(node, "changelog", _CHANGELOG_FIX):
-        entries = reader.mapping(item, "an entry of changelog", _CHANGELOG_FIX)
-        if entries is None:
+        values = reader.read(item, ChangelogKeys, "an entry of changelog", _CHANGELOG_FIX)
+        if "version" not in values or "text" not in values:
             continue
-        reader.unknown(entries, _CHANGELOG_KEYS, "an entry of changelog")
-        missing = [key for key in ("version", "text") if key not in entries]
-        if missing:
-            reader.add_error(item, f"an entry of changelog has no {missing[0]!r}", _CHANGELOG_FIX)
-            continue
-        values = {
-            key: reader.text(value, f"changelog {key}")
-            for key, (_, value) in entries.items()
-            if key in _CHANGELOG_TEXTS
-        }
         accepted, removed = (
-            _read_acknowledgements(reader, entries[key][1], key) if key in entries else ()
-            for key in _ACKNOWLEDGED
+            _read_acknowledgements(reader, values[key], key) if key in values else ()
+            for key in ("accepted", "removed")
         )
-        version, text = values["version"], values["text"]
-        if version is not None and not _is_version(version):
+        version = values["version"]
+        if not _is_version(version):
             message = f"changelog version {version!r} is no semantic version"
             reader.add_error(item, message, fix="write three numbers, such as 1.0.0")
-        elif version is not None and any(entry.version == version for entry in changelog_entries):
+        elif any(entry.version == version for entry in changelog_entries):
             reader.add_error(item, f"changelog has version {version} twice", "join them")
-        elif version is not None and text is not None:
-            date = values.get("date") or ""
+        else:
             reader.lines[f"changelog.{version}"] = line_of(item)
             changelog_entries.append(
                 ChangelogEntry(
                     version=version,
-                    text=text.strip(),
-                    date=date,
+                    text=values["text"].strip(),
+                    date=values.get("date", ""),
                     accepted=accepted,
                     removed=removed,
                 )
@@ -449,18 +515,13 @@ def _read_acknowledgements(
     accepted: dict[str, Acknowledgement] = {}
     for item in items:
         subject = f"a case of changelog {key}"
-        entries = reader.mapping(item, subject, _ACKNOWLEDGED_FIX)
-        if entries is None:
+        values = reader.read(item, AcknowledgementKeys, subject, _ACKNOWLEDGED_FIX)
+        texts = {name: text.strip() for name, text in values.items()}
+        empty = [name for name, text in texts.items() if not text]
+        if empty:
+            reader.add_error(item, f"{subject} has no {empty[0]!r}", _ACKNOWLEDGED_FIX)
+        elif texts.keys() != types_of(AcknowledgementKeys).keys():
             continue
-        reader.unknown(entries, ("case", "reason"), subject)
-        texts = {
-            name: (reader.text(entries[name][1], f"{name} of {subject}") or "").strip()
-            for name in ("case", "reason")
-            if name in entries
-        }
-        missing = [name for name in ("case", "reason") if not texts.get(name)]
-        if missing:
-            reader.add_error(item, f"{subject} has no {missing[0]!r}", _ACKNOWLEDGED_FIX)
         elif texts["case"] in accepted:
             reader.add_error(item, f"changelog {key} has case {texts['case']!r} twice")
         else:
@@ -501,59 +562,6 @@ def read_evaluators(reader: Reader, node: yaml.Node) -> tuple[Evaluator, ...]:
     return tuple(evaluators)
 
 
-def _read_input_nodes(
-    reader: Reader, node: yaml.Node
-) -> list[tuple[str | None, yaml.Node, Entries | str | None]]:
-    """The name, node and body of each declared input; a text body is its description."""
-    nodes: list[tuple[str | None, yaml.Node, Entries | str | None]] = []
-    if isinstance(node, yaml.MappingNode):
-        for name, (key, value) in reader.entries(node, "inputs").items():
-            subject = f"input {name!r}"
-            body: Entries | str | None = None
-            if not isinstance(value, yaml.ScalarNode):
-                body = reader.mapping(value, subject, _INPUT_FIX)
-            elif scalar_tag(value) != "null":
-                body = reader.text(value, subject)
-            nodes.append((name, key, body))
-        return nodes
-    for item in reader.items(node, "inputs", _INPUT_FIX):
-        if isinstance(item, yaml.ScalarNode):
-            nodes.append((reader.text(item, "an input", _INPUT_FIX), item, None))
-            continue
-        entries = reader.mapping(item, "an input", _INPUT_FIX)
-        if entries is not None and "name" not in entries:
-            reader.add_error(item, "an input has no 'name'", _INPUT_FIX)
-        elif entries is not None:
-            title = reader.text(entries["name"][1], "the name of an input")
-            nodes.append((title, item, entries))
-    return nodes
-
-
-def _input_spec(
-    reader: Reader, name: str, item: yaml.Node, body: Entries | str | None
-) -> InputSpec:
-    if body is None or isinstance(body, str):
-        return InputSpec(name=name, description=body or "")
-    subject = f"input {name!r}"
-    reader.unknown(body, _INPUT_KEYS, subject)
-    description: str | None = ""
-    if "description" in body:
-        description = reader.text(body["description"][1], f"the description of {subject}")
-    default = (
-        reader.json(body["default"][1], f"the default of {subject}") if "default" in body else None
-    )
-    required: bool | None = default is None
-    if "required" in body:
-        required = reader.flag(body["required"][1], f"`required` of {subject}")
-        if required and default is not None:
-            reader.add_error(
-                item, f"{subject} is required and has a default", "keep one of the two"
-            )
-    return InputSpec(
-        name=name, description=description or "", required=bool(required), default=default
-    )
-
-
 def _is_version(text: str) -> bool:
     try:
         Semver.parse(text)
@@ -563,15 +571,9 @@ def _is_version(text: str) -> bool:
 
 
 SUFFIXES = (".prompt.yml", ".prompt.yaml")
-# Read by `_read_fields` or a function for the block; the JSON schema has the same keys.
-_TOP_KEYS = """
-name description version owner model modelParameters responseFormat jsonSchema tools toolChoice
-parallelToolCalls inputs rubric replaceable messages testData evaluators changelog
-"""
-TOP_KEYS = tuple(_TOP_KEYS.split())
-_MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id")
 _TOOL_MESSAGE_KEYS = frozenset({"tool_calls", "tool_call_id"})
 _ROLES: tuple[Role, ...] = get_args(Role)
+_MODEL_FIX = "write `model: openai/gpt-4o` and put its settings under `modelParameters:`"
 _MESSAGES_FIX = "write `- role: user` and `content: ...` for each message"
 
 
@@ -621,7 +623,7 @@ def parse_prompt(text: str, *, path: Path, committed: ReadCommitted | None = Non
             reader.add_error_at(reader.lines[f"variables.{variable}"], problem, fix)
     # A misspelt key would silently change the prompt; keys that start with `x-` are free.
     foreign = {name: entry for name, entry in entries.items() if not name.startswith("x-")}
-    reader.unknown(foreign, TOP_KEYS, "a prompt file")
+    reader.unknown(foreign, types_of(PromptKeys), "a prompt file")
     if reader.errors:
         raise PromptError(sorted(reader.errors, key=lambda diagnostic: diagnostic.line or 0))
     return Prompt(
@@ -683,7 +685,7 @@ def _read_fields(reader: Reader, entries: Entries, name: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"title": name}
     for key, (_, node) in entries.items():
         if key in _TEXT_FIELDS:
-            fields[_TEXT_FIELDS[key]] = reader.text(node, key, _text_fix(key, node))
+            fields[_TEXT_FIELDS[key]] = reader.text(node, key, _MODEL_FIX if key == "model" else "")
         elif key in _BLOCKS:
             field, read = _BLOCKS[key]
             fields[field] = read(reader, node)
@@ -695,15 +697,6 @@ def _read_fields(reader: Reader, entries: Entries, name: str) -> dict[str, Any]:
         reader, entries, parameters, fields.get("tools", ())
     )
     return fields
-
-
-def _text_fix(key: str, node: yaml.Node) -> str:
-    if isinstance(node, yaml.MappingNode):
-        if key == "model":
-            return "write `model: openai/gpt-4o` and put its settings under `modelParameters:`"
-        if node.flow_style:
-            return "quote the text: braces outside quotes are a mapping"
-    return ""
 
 
 def _read_messages(reader: Reader, entries: Entries) -> list[tuple[Message, yaml.Node]]:
@@ -730,7 +723,7 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
         return None
     if "history" in entries:
         return _read_history(reader, entries)
-    reader.unknown(entries, _MESSAGE_KEYS, "a message")
+    reader.unknown(entries, types_of(MessageKeys), "a message")
     if "content" not in entries and "tool_calls" in entries:
         entries["content"] = (
             item,
@@ -743,9 +736,7 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
         return None
     (_, role_node), (_, content_node) = entries["role"], entries["content"]
     role = reader.word(role_node, "the role of a message", _ROLES, noun="role")
-    fix = _text_fix("content", content_node) or (
-        "write one text; golden cases give images and files as inputs"
-    )
+    fix = "write one text; golden cases give images and files as inputs"
     content = reader.text(content_node, "the content of a message", fix)
     extras: dict[str, Any] | None = {}
     if role == "tool" or not _TOOL_MESSAGE_KEYS.isdisjoint(entries):
@@ -761,7 +752,7 @@ def _read_message(reader: Reader, item: yaml.Node) -> tuple[Message, yaml.Node] 
 
 def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node] | None:
     """Read the place of a conversation in the inputs: `- history: NAME`."""
-    reader.unknown(entries, ("history",), "a history")
+    reader.unknown(entries, types_of(HistoryKeys), "a history")
     node = entries["history"][1]
     name = reader.text(node, "history", "write the name of an input")
     if name is None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING
 
 import yaml
 
 from regauge.errors import Diagnostic, RegaugeError
-from regauge.prompts._types import Role
-from regauge.yaml_document import line_of, scalar_tag
+from regauge.prompts._keys import ReplaceableKeys
+from regauge.yaml_document import line_of, scalar_tag, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from regauge.prompts._parse import Reader
     from regauge.prompts._prompt import Prompt
-    from regauge.prompts._types import Message
+    from regauge.prompts._types import Message, Role
 
 _HEADING = re.compile(r"(?P<marks>#{1,6})\s+\S")
 _TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]*)>")
@@ -125,7 +125,6 @@ def _mark_fenced(lines: list[str]) -> list[bool]:
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SLOT = re.compile(r"\{\{[^{}]*\}\}")
-_KEYS = ("section", "message", "words")
 _FIX = "write the line that begins the section, in quotes: - '## Labels'"
 
 
@@ -187,37 +186,18 @@ def _replaceable(reader: Reader, item: yaml.Node) -> Replaceable | None:
     if not isinstance(item, yaml.MappingNode):
         text = reader.text(item, "a section of replaceable", _FIX)
         return None if text is None else Replaceable(section=text.strip(), line=line_of(item))
-    entries = reader.entries(item, "a section of replaceable")
-    (first, (_, value)), *_ = entries.items() or [("", (item, item))]
-    if len(entries) == 1 and scalar_tag(value) == "null" and first not in _KEYS:
-        reader.add_error(item, f"{first!r} is a key here, not a text", f"quote it: - '{first}:'")
+    (key, value), *rest = item.value or [(item, item)]
+    is_text = isinstance(key, yaml.ScalarNode) and key.value not in types_of(ReplaceableKeys)
+    if is_text and not rest and scalar_tag(value) == "null":
+        text = str(key.value)
+        reader.add_error(item, f"{text!r} is a key here, not a text", f"quote it: - '{text}:'")
         return None
-    reader.unknown(entries, _KEYS, "a section of replaceable")
-    if "section" not in entries:
-        reader.add_error(item, "a section of replaceable has no 'section'", _FIX)
+    errors = len(reader.errors)
+    values = reader.read(item, ReplaceableKeys, "a section of replaceable", _FIX)
+    if len(reader.errors) > errors:
         return None
-    section = reader.text(entries["section"][1], "`section` of replaceable", _FIX)
-    role: str | None = None
-    words: int | None = None
-    if "message" in entries:
-        roles = get_args(Role)
-        role = reader.word(entries["message"][1], "`message` of replaceable", roles, noun="role")
-    if "words" in entries:
-        maximum = reader.json(entries["words"][1], "`words` of replaceable")
-        if isinstance(maximum, int) and not isinstance(maximum, bool) and maximum > 0:
-            words = maximum
-        else:
-            reader.add_error(
-                entries["words"][1], "`words` of replaceable must be a number from 1 on"
-            )
-    if section is None or ("message" in entries and role is None):
-        return None
-    return Replaceable(
-        section=section.strip(),
-        message=cast("Role | None", role),
-        words=words,
-        line=line_of(item),
-    )
+    values["section"] = values["section"].strip()
+    return Replaceable(**values, line=line_of(item))
 
 
 def replaceable_errors(prompt: Prompt) -> list[Diagnostic]:

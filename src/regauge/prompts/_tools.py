@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import yaml
 
+from regauge.prompts._keys import (
+    TOOL_NAME,
+    MessageKeys,
+    RubricKeys,
+    RubricKind,
+    ScaleKeys,
+    Share,
+    ToolKeys,
+)
 from regauge.prompts._types import Message, Role, ToolCall, content_of
 from regauge.wording import did_you_mean
-from regauge.yaml_document import YamlError, line_of, read_yaml, scalar_tag
+from regauge.yaml_document import (
+    YamlError,
+    key_of,
+    line_of,
+    read_yaml,
+    scalar_tag,
+    type_of,
+    types_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -22,12 +38,9 @@ if TYPE_CHECKING:
     from regauge.prompts._parse import Reader
     from regauge.yaml_document import Entries
 
-_TOOL_KEYS: Final = ("name", "description", "parameters", "strict")
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CHOICES: Final = ("auto", "none", "required")
 _TOOLS_FIX: Final = "write `- name: lookup`, below it `description:` and `parameters:`"
 _CALL_FIX: Final = "write `- id: call_1`, below it `name:` and `arguments:`"
-_MESSAGE_KEYS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"})
 
 
 def read_tools(
@@ -111,15 +124,16 @@ def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | Non
     if not isinstance(value, dict):
         reader.add_error(node, "a tool must be a mapping", _TOOLS_FIX)
         return None
-    unknown = next((key for key in value if key not in _TOOL_KEYS), None)
+    keys = types_of(ToolKeys)
+    unknown = next((key for key in value if key not in keys), None)
     name = value.get("name")
     if unknown is not None:
         # Schemas of Anthropic and of MCP.
         is_schema = unknown in {"input_schema", "inputSchema"}
         similar = "parameters" if is_schema else unknown
-        fix = did_you_mean(similar, _TOOL_KEYS) or f"known keys: {', '.join(_TOOL_KEYS)}"
+        fix = did_you_mean(similar, keys) or f"known keys: {', '.join(keys)}"
         reader.add_error(node, f"a tool has no key {unknown!r}", fix)
-    elif not isinstance(name, str) or not _NAME.fullmatch(name):
+    elif not isinstance(name, str) or not re.fullmatch(TOOL_NAME, name):
         problem = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"
         reader.add_error(node, problem, "write up to 64 letters, digits, _ and -")
     elif not isinstance(value.get("parameters", {}), dict):
@@ -194,7 +208,7 @@ def conversation_of(value: object) -> tuple[Message, ...]:
 def _message(number: int, item: object) -> Message:
     fields = cast("dict[str, object]", item) if isinstance(item, dict) else {}
     role, content = fields.get("role"), fields.get("content")
-    unknown = sorted(fields.keys() - _MESSAGE_KEYS)
+    unknown = sorted(fields.keys() - types_of(MessageKeys).keys())
     place = f"message {number}"
     if role not in get_args(Role):
         raise ValueError(f"{place} has no role among {', '.join(get_args(Role))}")
@@ -255,10 +269,7 @@ def read_message_extras(reader: Reader, item: yaml.Node, entries: Entries) -> di
     return extras
 
 
-RubricKind = Literal["graded", "binary", "choice", "pair"]
-
 _KINDS: tuple[RubricKind, ...] = get_args(RubricKind)
-_KEYS = ("kind", "scale", "choices", "reference", "ties", "pass_at")
 _KEY_KINDS = {"scale": "graded", "choices": "choice", "ties": "pair"}
 _JUDGED_VARIABLES: Mapping[RubricKind, tuple[str, ...]] = {
     "graded": ("answer",),
@@ -373,21 +384,18 @@ def read_rubric(reader: Reader, entries: Entries, variables: Collection[str]) ->
         variables: The variables of the messages.
     """
     key, node = entries["rubric"]
-    inner = reader.mapping(node, "rubric", _FIX)
-    if inner is None:
-        return None
-    reader.unknown(inner, _KEYS, "rubric")
+    inner = reader.read(node, RubricKeys, "rubric", _FIX)
     for other in ("responseFormat", "jsonSchema"):
         if other in entries:
             message = f"{other} is given, but `rubric` decides the form of the reply"
             reader.add_error(entries[other][0], message, "remove it")
-    kind = _kind(reader, node, inner)
-    if kind is None:
+    if "kind" not in inner:
         return None
+    kind: RubricKind = inner["kind"]
     for name, of in _KEY_KINDS.items():
         if name in inner and kind != of:
             reader.add_error(
-                inner[name][0], f"rubric: {name!r} belongs to the kind {of}, not {kind}"
+                key_of(node, name), f"rubric: {name!r} belongs to the kind {of}, not {kind}"
             )
     missing = [name for name in _JUDGED_VARIABLES[kind] if name not in variables]
     if kind != "pair" and _OF_CONVERSATIONS.intersection(variables):
@@ -395,99 +403,62 @@ def read_rubric(reader: Reader, entries: Entries, variables: Collection[str]) ->
     if missing:
         message = f"no message uses {{{{{missing[0]}}}}}, so nothing would be judged"
         reader.add_error(key, message, f"put {{{{{missing[0]}}}}} into a message")
-    low, high = _scale(reader, inner)
+    low, high = _scale(reader, key_of(node, "scale"), inner)
     return RubricSpec(
         kind=kind,
         low=low,
         high=high,
         choices=_choices(reader, node, inner) if kind == "choice" else {},
-        reference=_reference(reader, inner, variables),
-        ties=("ties" in inner and reader.flag(inner["ties"][1], "rubric.ties")) or False,
-        pass_at=_share(reader, inner, "pass_at", 0.5),
+        reference=_reference(reader, key_of(node, "reference"), inner, variables),
+        ties=inner.get("ties", False),
+        pass_at=inner.get("pass_at", 0.5),
     )
 
 
-def _kind(reader: Reader, node: yaml.Node, inner: Entries) -> RubricKind | None:
-    if "kind" not in inner:
-        reader.add_error(node, "rubric has no `kind`", _FIX)
-        return None
-    node, noun = inner["kind"][1], "rubric: the kind"
-    kind = reader.word(node, "the kind of a rubric", _KINDS, noun=noun, fix=_FIX)
-    return cast("RubricKind | None", kind)
-
-
-def _scale(reader: Reader, inner: Entries) -> tuple[float, float]:
+def _scale(reader: Reader, node: yaml.Node, inner: dict[str, Any]) -> tuple[float, float]:
     if "scale" not in inner:
         return 0, 1
     fix = "write `scale: {min: 1, max: 5}`"
-    ends = reader.mapping(inner["scale"][1], "scale", fix)
-    if ends is None:
+    ends = reader.read(inner["scale"], ScaleKeys, "scale", fix)
+    if "max" not in ends:
         return 0, 1
-    reader.unknown(ends, ("min", "max"), "scale")
-    low = _number(reader, ends["min"][1], "scale.min") if "min" in ends else 0
-    high = _number(reader, ends["max"][1], "scale.max") if "max" in ends else None
-    if high is None or low is None:
-        if "max" not in ends:
-            reader.add_error(inner["scale"][0], "scale has no `max`", fix)
-        return 0, 1
+    low, high = ends.get("min", 0), ends["max"]
     if low >= high:
-        reader.add_error(inner["scale"][0], f"scale: min {low} is not below max {high}", fix)
+        reader.add_error(node, f"scale: min {low} is not below max {high}", fix)
         return 0, 1
     return low, high
 
 
-def _choices(reader: Reader, node: yaml.Node, inner: Entries) -> dict[str, float]:
+def _choices(reader: Reader, node: yaml.Node, inner: dict[str, Any]) -> dict[str, float]:
     fix = "write `choices: {good: 1, bad: 0}`, the score of each label from 0 to 1"
     if "choices" not in inner:
         reader.add_error(node, "a rubric of kind choice has no `choices`", fix)
         return {}
-    labels = reader.mapping(inner["choices"][1], "choices", fix)
+    labels = reader.mapping(inner["choices"], "choices", fix)
     if labels is None:
         return {}
     if len(labels) < _CHOICES_MIN:
-        reader.add_error(inner["choices"][0], "choices: there is nothing to choose between", fix)
+        reader.add_error(inner["choices"], "choices: there is nothing to choose between", fix)
     names_by_fold: dict[str, str] = {}
-    for name, (key, _) in labels.items():
+    scores: dict[str, float] = {}
+    for name, (key, value) in labels.items():
         twin = names_by_fold.setdefault(name.strip().casefold(), name)
         if twin != name or not name.strip():
             reader.add_error(
                 key, f"choices: {name!r} cannot be distinguished from {twin!r} in a reply"
             )
-    return {name: _share(reader, labels, name, 0.0) for name in labels}
+        score = reader.number(value, type_of(Share), f"the score of {name!r}")
+        scores[name] = 0.0 if score is None else score
+    return scores
 
 
-def _reference(reader: Reader, inner: Entries, variables: Collection[str]) -> bool:
+def _reference(
+    reader: Reader, key: yaml.Node, inner: dict[str, Any], variables: Collection[str]
+) -> bool:
     is_used = any(name.partition(".")[0] in _REFERENCES for name in variables)
-    setting = (
-        reader.flag(inner["reference"][1], "rubric.reference") if "reference" in inner else None
-    )
-    if setting is None or setting == is_used:
-        return is_used
-    problem = (
-        "but no message uses {{reference}} or {{expected}}"
-        if setting
-        else "but a message uses {{reference}} or {{expected}}"
-    )
-    reader.add_error(
-        inner["reference"][0], f"rubric: reference is {str(setting).lower()}, {problem}"
-    )
+    setting = inner.get("reference", is_used)
+    if setting != is_used:
+        uses = "no message uses" if setting else "a message uses"
+        message = f"rubric: reference is {str(setting).lower()}, but {uses}"
+        reader.add_error(key, f"{message} {{{{reference}}}} or {{{{expected}}}}")
     return is_used
-
-
-def _share(reader: Reader, inner: Entries, name: str, default: float) -> float:
-    if name not in inner:
-        return default
-    value = _number(reader, inner[name][1], name)
-    if value is not None and not 0 <= value <= 1:
-        reader.add_error(inner[name][1], f"rubric: {name} is a score from 0 to 1, not {value}")
-        return default
-    return default if value is None else value
-
-
-def _number(reader: Reader, node: yaml.Node, subject: str) -> float | None:
-    value = reader.json(node, subject)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    if scalar_tag(node) not in {"int", "float"}:
-        reader.add_error(node, f"rubric: {subject} must be a number")
-    return None

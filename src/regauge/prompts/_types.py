@@ -18,9 +18,8 @@ Part = Literal["major", "minor", "patch"]
 
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 _IDENTIFIER = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-_PATTERN = re.compile(
-    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?"
-)
+SEMVER: Final = rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIER}(?:\.{_IDENTIFIER})*))?"
+_SEMVER_PATTERN = re.compile(SEMVER)
 
 
 @total_ordering
@@ -48,7 +47,7 @@ class Semver:
         Raises:
             ValueError: The text is not three numbers joined by dots.
         """
-        match = _PATTERN.fullmatch(text)
+        match = _SEMVER_PATTERN.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not a version such as 1.2.3")
         major, minor, patch, prerelease = match.groups()
@@ -87,7 +86,8 @@ class Semver:
 
 
 # Dots and hyphens are part of a name: values have no attributes.
-NAME = re.compile(r"[^\W\d][\w.\-]*")
+INPUT_NAME: Final = r"[^\W\d][\w.\-]*"
+NAME = re.compile(INPUT_NAME)
 _PLACEHOLDER = re.compile(
     r"\{\{[ \t]*"
     rf"(?:(?P<name>{NAME.pattern})"

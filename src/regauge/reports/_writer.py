@@ -194,17 +194,17 @@ def _add_counts(before: Mapping[str, int], later: Mapping[str, int]) -> dict[str
 
 
 def parts_of(
-    evals: Mapping[str, Sequence[Eval]], selected: Sequence[PlannedCase]
+    evals_by_node: Mapping[str, Sequence[Eval]], selected: Sequence[PlannedCase]
 ) -> list[ShardSuite]:
     """A shard's part of each eval.
 
     Args:
-        evals: The suites of each eval, by node id.
+        evals_by_node: The suites of each eval, by node id.
         selected: The selected cases.
     """
     counts = Counter(id(case.suite) for case in selected)
     digests: dict[Path, str] = {}
-    for suites in evals.values():
+    for suites in evals_by_node.values():
         for suite in suites:
             path = suite.dataset.path
             if path not in digests:
@@ -226,7 +226,7 @@ def parts_of(
             selected_cases=counts[id(suite)],
             plan=suite.dataset.shard.plan if suite.dataset.shard is not None else "",
         )
-        for node, suites in evals.items()
+        for node, suites in evals_by_node.items()
         for suite in suites
     ]
 

@@ -69,13 +69,14 @@ prompts/greet.prompt.yml:1: name must be a text, not a mapping
 prompts/greet.prompt.yml:2: version '1.0' is no semantic version
   fix: write 1.0.0
 prompts/greet.prompt.yml:3: model must be a text, not a list
+  fix: write `model: openai/gpt-4o` and put its settings under `modelParameters:`
 prompts/greet.prompt.yml:5: modelParameters.temperature must be a number, not 'hot'
   fix: write `temperature: 0.7` or so
 prompts/greet.prompt.yml:7: modelParameters: max_tokens and maxTokens are one parameter with two values
   fix: keep one of them
 prompts/greet.prompt.yml:8: responseFormat 'json_shema' is unknown
   fix: did you mean 'json_schema'?
-prompts/greet.prompt.yml:11: input 'x' has no key 'requird'
+prompts/greet.prompt.yml:11: an input has no key 'requird'
   fix: did you mean 'required'?
 prompts/greet.prompt.yml:13: an entry of changelog has no 'text'
   fix: write `- version: 1.1.0`, below it `text:` and, if you like, `date:`
@@ -172,11 +173,11 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"evaluators: [x]\n{MESSAGES}", ":1: an evaluator must be a mapping"),
         (f"modelParameters: [x]\n{MESSAGES}", ":1: modelParameters must be a mapping"),
         (f"modelParameters: {{seed: 1.5}}\n{MESSAGES}", "seed must be a whole number"),
-        (f"modelParameters: {{maxTokens: 0}}\n{MESSAGES}", "maxTokens must be at least 1"),
+        (f"modelParameters: {{maxTokens: 0}}\n{MESSAGES}", "maxTokens must be a whole number from 1 on"),
         (f"modelParameters: {{reasoning_effort: 1}}\n{MESSAGES}", "must be a text"),
         (f"modelParameters: {{stop: [1]}}\n{MESSAGES}", "must be a text or a list of texts"),
         (f"responseFormat: [x]\n{MESSAGES}", ":1: responseFormat must be a mapping"),
-        (f"responseFormat: {{a: b}}\n{MESSAGES}", ":1: responseFormat has no `type`"),
+        (f"responseFormat: {{a: b}}\n{MESSAGES}", ":1: responseFormat has no 'type'"),
         (f"responseFormat: json\n{MESSAGES}", "responseFormat 'json' is unknown"),
         (f"responseFormat: {{type: json_schema, json_schema: x}}\n{MESSAGES}", "is not JSON"),
         (f"responseFormat: json_schema\njsonSchema: [x]\n{MESSAGES}", ":2: jsonSchema must be"),

@@ -134,9 +134,9 @@ prompts/p.prompt.yml:4: 'Labels' is a key here, not a text
   fix: quote it: - 'Labels:'
 prompts/p.prompt.yml:5: a section of replaceable has no key 'note'
   fix: known keys: section, message, words
-prompts/p.prompt.yml:5: role 'sytem' is unknown
+prompts/p.prompt.yml:5: `message` 'sytem' is unknown
   fix: did you mean 'system'?
-prompts/p.prompt.yml:5: `words` of replaceable must be a number from 1 on
+prompts/p.prompt.yml:5: `words` of a section of replaceable must be a whole number from 1 on
 prompts/p.prompt.yml:6: 'be brief' begins no section
   fix: a heading is '## Labels', 'Labels:' or '<labels>'
 prompts/p.prompt.yml:8: replaceable has '# A' twice
