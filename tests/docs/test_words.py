@@ -265,6 +265,29 @@ def test_examples_and_scripts_of_the_docs_use_no_banned_word():
     assert not wrong, "\n".join(wrong)
 
 
+# `is not a JSON file`, not `is no JSON file`; `there is no file` is English.
+NO_NOUN = re.compile(
+    r"(?<!there )\b(?:is|are) no (?!longer|better|other|limit)[a-z][\w-]*", re.IGNORECASE
+)
+
+
+def test_what_a_value_is_not_is_said_with_not():
+    """In messages and docstrings; responses that are sent back to a model keep their words."""
+    texts = (
+        (f"{name}:{number}", " ".join(text.split()))
+        for path, name in sources()
+        for number, text in (*messages(path), *docstrings(path))
+        if not name.startswith(TEXTS_APART) and name != "judges/model/_claims.py"
+    )
+    pages = (
+        (f"{page.relative_to(ROOT)}:{number}", line)
+        for page in PAGES
+        for number, line in lines_of(page)
+    )
+    wrong = [f"{place}: {hit}" for place, text in (*texts, *pages) for hit in NO_NOUN.findall(text)]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_docstrings_use_no_banned_word():
     wrong = [hit for path, name in sources() for hit in banned_words(prose_of(path), name)]
     assert not wrong, "\n".join(wrong)

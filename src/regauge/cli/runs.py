@@ -551,9 +551,9 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
         names = [name for name in (run_a, run_b) if name is not None and name != "latest"]
         for name in names:
             _run(project, name)  # report an unknown run first
-        number = "is no other run" if names else "are no two runs"
+        problem = "there is no other run" if names else "there are no two runs"
         fix = f"run {project.run_command}; or name both, see regauge runs list"
-        raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
+        raise UsageError(f"{problem} with cases on this machine to compare", fix=fix)
     return a, b
 
 

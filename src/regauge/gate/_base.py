@@ -518,7 +518,7 @@ def match_baseline(
     """Find a suite of the base in baselines, newest first.
 
     Args:
-        siblings: Suites of the same prompt and dataset, whose baselines are no other suite's.
+        siblings: Suites of the same prompt and dataset, whose baselines no other suite has.
 
     Raises:
         UsageError: All judges of the suite are advisory.

@@ -66,7 +66,7 @@ messages:
     assert diagnostics(text) == snapshot("""\
 prompts/greet.prompt.yml:1: name must be a text, not a mapping
   fix: quote the text: braces outside quotes are a mapping
-prompts/greet.prompt.yml:2: version '1.0' is no semantic version
+prompts/greet.prompt.yml:2: version '1.0' is not a semantic version
   fix: write 1.0.0
 prompts/greet.prompt.yml:3: model must be a text, not a list
   fix: write `model: openai/gpt-4o` and put its settings under `modelParameters:`
@@ -163,7 +163,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"inputs: [{{name: x, required: maybe}}]\n{MESSAGES}", "must be true or false"),
         (f"inputs: x\n{MESSAGES}", ":1: inputs must be a list, not a text"),
         (f"changelog: [x]\n{MESSAGES}", "an entry of changelog must be a mapping"),
-        (f"changelog: [{{version: 1, text: x}}]\n{MESSAGES}", "'1' is no semantic version"),
+        (f"changelog: [{{version: 1, text: x}}]\n{MESSAGES}", "'1' is not a semantic version"),
         (
             f"changelog: [{{version: 1.0.0, text: x}}, {{version: 1.0.0, text: y}}]\n{MESSAGES}",
             "changelog has version 1.0.0 twice",
@@ -173,7 +173,10 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"evaluators: [x]\n{MESSAGES}", ":1: an evaluator must be a mapping"),
         (f"modelParameters: [x]\n{MESSAGES}", ":1: modelParameters must be a mapping"),
         (f"modelParameters: {{seed: 1.5}}\n{MESSAGES}", "seed must be a whole number"),
-        (f"modelParameters: {{maxTokens: 0}}\n{MESSAGES}", "maxTokens must be a whole number from 1 on"),
+        (
+            f"modelParameters: {{maxTokens: 0}}\n{MESSAGES}",
+            "maxTokens must be a whole number from 1 on",
+        ),
         (f"modelParameters: {{reasoning_effort: 1}}\n{MESSAGES}", "must be a text"),
         (f"modelParameters: {{stop: [1]}}\n{MESSAGES}", "must be a text or a list of texts"),
         (f"responseFormat: [x]\n{MESSAGES}", ":1: responseFormat must be a mapping"),

@@ -181,7 +181,7 @@ def test_a_history_and_tool_calls_are_rendered_in_their_places():
         ([{"role": "tool", "content": "x"}], "belong together"),
         ([{"role": "user", "content": "x", "tool_call_id": "a"}], "belong together"),
         ([{"role": "tool", "content": "x", "tool_call_id": 5}], "belong together"),
-        ([{"role": "assistant", "tool_calls": "x"}], "message 0: .* no list of calls"),
+        ([{"role": "assistant", "tool_calls": "x"}], "message 0: .* not a list of calls"),
         (
             [{"role": "user", "content": [{"image": "a.png"}]}],
             "message 0 names image 'a.png', read by no dataset",
