@@ -256,6 +256,19 @@ def texts_of_scripts():
         yield path, [*docstrings(path), *((n, text) for n, text in messages(path) if " " in text)]
 
 
+def test_descriptions_of_benchmarks_use_no_banned_word():
+    """The docstring of a script is its help."""
+    wrong = [
+        hit
+        for path in sorted((ROOT / "benchmarks").glob("*.py"))
+        for number, text in list(prose_of(path))[:1]
+        for hit in banned_words(
+            [(number, re.sub(r"(?m)^    .*", "", text))], str(path.relative_to(ROOT))
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_examples_and_scripts_of_the_docs_use_no_banned_word():
     wrong = [
         hit
