@@ -70,7 +70,9 @@ def _check(status: os.stat_result, path: Path, bytes_max: int) -> None:
         )
         raise OSError(errno.EINVAL, f"it is {kind}, not a file", str(path))
     if status.st_size > bytes_max:
-        words = f"it has {status.st_size // _MIB:,} MiB, and {bytes_max // _MIB:,} MiB is the limit"
+        words = (
+            f"it has {-(-status.st_size // _MIB):,} MiB, and {bytes_max // _MIB:,} MiB is the limit"
+        )
         raise OSError(errno.EINVAL, words, str(path))
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 _NAMED_MAX = 5
+_WITHOUT_FAILURE = frozenset({pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED})
 _MARKUP: dict[str, dict[str, bool]] = {
     "plain": {},
     "quiet": {"light": True},
@@ -151,11 +152,14 @@ class PytestEnd:
         """The exit status for unmeasured cases, of the gate, and of a shard without cases."""
         # A command that collects runs no item.
         if not interrupted and commanded_key not in self.config.stash:
-            self._unmeasured = [*self._describe_unmeasured(all_had_turns=_is_quiet(session))]
+            self._unmeasured = [
+                *self._describe_unmeasured(all_had_turns=session.exitstatus in _WITHOUT_FAILURE)
+            ]
             if self._unmeasured:
                 session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-        if self.gate is not None and self.gate.exit_status and _is_quiet(session):
-            session.exitstatus = self.gate.exit_status
+        gate_status = self.gate.exit_status if self.gate is not None else 0
+        if gate_status and session.exitstatus in _WITHOUT_FAILURE:
+            session.exitstatus = gate_status
         is_empty = session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED
         if self.evals.options.shard is not None and is_empty:
             session.exitstatus = pytest.ExitCode.OK
@@ -416,8 +420,3 @@ def _command_typed() -> list[str]:
     # Arguments may be bytes that are not UTF-8.
     words = [word.encode("utf-8", "backslashreplace").decode("utf-8") for word in sys.argv[1:]]
     return ["regauge" if name == "regauge" else "pytest", *words]
-
-
-def _is_quiet(session: pytest.Session) -> bool:
-    """Return whether pytest reports no failure."""
-    return session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}

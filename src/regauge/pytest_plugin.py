@@ -224,6 +224,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     refuse_empty_runs(config)
     refuse_gate_options(config)
     refuse_few_descriptors(config)
+    for name, least in (("--max-cycles", 1), ("--more-trials", 0)):
+        if (number := config.getoption(name)) is not None and number < least:
+            raise pytest.UsageError(f"{name} must be a number from {least} up, not {number}")
     try:
         if (shard := config.getoption("--shard")) is not None:
             from regauge.datasets import Shard

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).parents[1] / "data" / "junit.xsd"
 JUDGES = """\
 from regauge import golden
-from regauge.judges import min_chars
+from regauge.judges import max_latency_s, min_chars
 
 def agrees(output, case):
     if case.expected["ok"] is None:
         raise ValueError("no opinion\\n::error::x")
     return case.expected["ok"]
 
-@golden("triage", judges=[min_chars(1), agrees], trials=2)
+@golden("triage", judges=[min_chars(1), agrees, max_latency_s(600)], trials=2)
 def test_triage(result):
     result.check()
 """
@@ -72,6 +72,7 @@ def test_a_failed_case_is_marked_on_its_own_line(workflow: EvalProject, workers:
         "//testcase[contains(@name, 'disk-001')]//property/@name"
     )
     assert {"regauge.case", "regauge.score[0].agrees", "regauge.score[1].agrees"} <= set(names)
+    assert not [name for name in names if "score" in name and "max_latency_s" in name]
 
 
 def test_a_gates_decision_is_in_the_summary_and_on_the_lines_that_changed(workflow: EvalProject):

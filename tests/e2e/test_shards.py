@@ -188,6 +188,10 @@ def test_a_way_to_deal_cases_needs_a_shard(project: EvalProject):
     result.stderr.fnmatch_lines(
         ["ERROR: --shard-by has no effect without --shard", "  fix: add --shard K/N*"]
     )
+    for option in ("--max-cycles=0", "--more-trials=-1"):
+        result = project.run("--suggest", "--gate=main", option)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: --m* must be a number from * up, not *"])
     # Settings of a project may hold it for all shards.
     project.write("pytest.ini", "[pytest]\naddopts = -p regauge --shard-by=time\n")
     project.run("--record=missing").assert_outcomes(passed=5)

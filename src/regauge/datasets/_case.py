@@ -403,7 +403,8 @@ class Texts:
             # Until Python 3.12 a loop of links is a RuntimeError, from 3.13 on it is this.
             if error.errno == errno.ELOOP:
                 raise ValueError(f"the file {reference!r} is a link to itself") from error
-            reason = (error.strerror or str(error)).lower()
+            reason = error.strerror or str(error)
+            reason = reason[:1].lower() + reason[1:]
             raise ValueError(f"the file {_short(reference)} cannot be read: {reason}") from error
 
     def _missing(self, reference: str, inner: PurePosixPath) -> str:

@@ -217,7 +217,8 @@ def load_dataset(
     except IsADirectoryError as error:
         raise DatasetError([Diagnostic.unreadable(place, error)]) from error
     except OSError as error:
-        source.add_error(None, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        reason = error.strerror or str(error)
+        source.add_error(None, f"cannot be read: {reason[:1].lower()}{reason[1:]}")
         raise DatasetError(source.diagnostics) from error
     if not cases and not source.diagnostics and not source.excluded:
         source.add_error(None, "no cases", "add one, or remove the file")

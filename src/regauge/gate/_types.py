@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict
 
-from regauge.errors import UsageError
 from regauge.evidence import CaseState, CaseTier, Count  # noqa: TC001 - pydantic reads them
 from regauge.stats import (
     CasePolicy,
@@ -170,29 +169,21 @@ class PolicyOptions:
 
 
 def policy_of(settings: GateSettings) -> GatePolicy:
-    """The policy of settings.
-
-    Raises:
-        UsageError: Two settings contradict each other.
-    """
-    try:
-        return GatePolicy(
-            case=CasePolicy(alpha=settings.alpha_case),
-            suite=SuitePolicy(alpha=settings.alpha_suite),
-            on_broken=settings.on_broken,
-            on_undecided=settings.on_undecided,
-            on_drifted=settings.on_drifted,
-            on_new=settings.on_new,
-            first_trials=settings.first_trials,
-            baseline_trials=settings.baseline_trials,
-            accepted_max=settings.accepted_max,
-            min_effect=settings.min_effect,
-            new_trials=settings.new_case_trials,
-            new_passes=settings.new_case_passes,
-        )
-    except ValueError as error:
-        fix = "change it in pyproject.toml"
-        raise UsageError(f"[tool.regauge.gate]: {error}", fix=fix) from error
+    """The policy of settings."""
+    return GatePolicy(
+        case=CasePolicy(alpha=settings.alpha_case),
+        suite=SuitePolicy(alpha=settings.alpha_suite),
+        on_broken=settings.on_broken,
+        on_undecided=settings.on_undecided,
+        on_drifted=settings.on_drifted,
+        on_new=settings.on_new,
+        first_trials=settings.first_trials,
+        baseline_trials=settings.baseline_trials,
+        accepted_max=settings.accepted_max,
+        min_effect=settings.min_effect,
+        new_trials=settings.new_case_trials,
+        new_passes=settings.new_case_passes,
+    )
 
 
 Side: TypeAlias = Literal["candidate", "base"]

@@ -140,7 +140,7 @@ def choose_operators(
     """Return the operators in `--operators`, separated by commas; by default single deletions.
 
     Args:
-        names: The names; `all` for all operators.
+        names: The names; `all` for all operators but `model`.
         warn: Called for each operator of `all` that cannot be loaded; None to raise instead.
 
     Raises:
@@ -151,10 +151,12 @@ def choose_operators(
     builtin = {operator.name: operator for operator in OPERATORS}
     points = registered_points(GROUPS["operator"])
     known_names = [*builtin, *(name for name in points if name not in builtin)]
-    requested_names = dict.fromkeys(filter(None, (word.strip() for word in names.split(","))))
-    is_all = names.strip() == "all"
-    if is_all:
-        requested_names = dict.fromkeys(name for name in known_names if name != MODEL)
+    words = [word.strip() for word in names.split(",")]
+    is_all = "all" in words
+    all_names = (name for name in known_names if is_all and name != MODEL)
+    requested_names = dict.fromkeys(
+        [*all_names, *(word for word in words if word not in {"", "all"})]
+    )
     unknown = next((name for name in requested_names if name not in known_names), None)
     if unknown is not None:
         suggestion = did_you_mean(unknown, known_names)

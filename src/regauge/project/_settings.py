@@ -535,6 +535,16 @@ class GateSettings(_Table):
     new_case_trials: int = Field(default=3, ge=1, le=100)
     new_case_passes: int = Field(default=3, ge=1, le=100)
 
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        trials, passes = self.new_case_trials, self.new_case_passes
+        if passes > trials:
+            raise ValueError(
+                f"new_case_passes is {passes}, but new_case_trials is {trials}\n"
+                f"  fix: new_case_passes = {trials}, or more trials"
+            )
+        return self
+
 
 class GoalSettings(_Table):
     """A goal of a refinement: `[[tool.regauge.refine.goals]]`.
@@ -581,7 +591,7 @@ class RefineSettings(_Table):
     """
 
     model: _ModelName | None = None
-    proposers: list[str] = ["rules", "model"]
+    proposers: list[str] = Field(default=["rules", "model"], min_length=1)
     max_cycles: int = Field(default=5, ge=1)
     budget_calls: int | None = Field(default=None, ge=1)
     budget_refiner_calls: int = Field(default=40, ge=0)

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from regauge.prompts import Attachment, Message
     from regauge.providers._types import CompletionRequest
 
-# One request is one trial, read at once: parameters that change this are rejected.
+# One request is one trial of the prompt's own text and model, read at once: parameters that
+# change this are rejected.
 _NOT_PARAMETERS: Final = {
     "n": "remove it and use --trials",
     "stream": "remove it; responses are never streamed",
+    "model": "write it as the key `model` of the prompt",
+    **dict.fromkeys(("messages", "input", "system"), "write the text under `messages`"),
 }
 _EXCERPT: Final = 120
 _MEDIA_TYPES: Final = {

@@ -396,7 +396,7 @@ class TrialRow(_Document):
         model: As `provider:model`.
         trial: From 0.
         request_digest: With `trial` the key of the recording.
-        case_outcome: Of all trials; `failed` too if the test failed after its judges.
+        case_outcome: Of all trials; `failed` too if the test failed or was skipped after them.
         not_blocking: The reason why a failed case does not block; else empty.
         cause: The reason why it is unmeasured, or null.
         source: The source of the completion; null without one.

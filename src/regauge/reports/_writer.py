@@ -580,7 +580,8 @@ def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
                 yield f"regauge.cost_usd{index}", completion.cost_usd
             yield f"regauge.source{index}", trial.sourced_completion.source
             for verdict in trial.verdicts:
-                yield f"regauge.score{index}.{verdict.judge}", verdict.verdict.score
+                if verdict.verdict.outcome != "abstain":
+                    yield f"regauge.score{index}.{verdict.judge}", verdict.verdict.score
                 if not verdict.blocking:
                     yield f"regauge.advisory{index}.{verdict.judge}", verdict.status_reason
                 calls = verdict.calls

@@ -206,12 +206,12 @@ def _next(report: MutationReport) -> str:
         return f"next: with a key, regauge mutate {quote(report.prompt)} --record=missing"
     if "undecided" in kinds:
         return "next: run the same command again; it continues with the mutants that are undecided"
-    if kinds & {"survived", "no-effect"}:
+    if kinds & {"survived", "no-effect", "harmful"}:
         return (
             "next: add a golden case or a judge for each, delete the text, or mark it: regauge"
             f" mutate {report.prompt} --mark ID --reason ..."
         )
-    return "every instruction is guarded"
+    return f"{'every measured' if 'killed' in kinds else 'no'} instruction is guarded"
 
 
 def mutation_markdown(report: MutationReport) -> str:

@@ -75,7 +75,8 @@ def test_an_attachment_may_have_20_mib(load, error_of, fixtures_dir):
     (case,) = load(content)
     assert case.inputs["x"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     os.truncate(path, 20 * 1024 * 1024 + 1)
-    assert "inputs.x: the file 'a.png' cannot be read: " in error_of(content)
+    message = "inputs.x: the file 'a.png' cannot be read: it has 21 MiB, and 20 MiB is the limit"
+    assert message in error_of(content)
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,17 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
             ":1: tool.regauge.providers.a: api_key_env and api_key_command both name a key",
         ),
         (
+            "[tool.regauge.gate]\nnew_case_trials = 2\n",
+            (
+                ":1: tool.regauge.gate: new_case_passes is 3, but new_case_trials is 2\n"
+                "  fix: new_case_passes = 2, or more trials"
+            ),
+        ),
+        (
+            "[tool.regauge.refine]\nproposers = []\n",
+            ":2: tool.regauge.refine.proposers: must be a list of length 1 or more, not []",
+        ),
+        (
             "[tool.regauge.providers.a]\napi = 'responses'\nvary_seed = true\n",
             ":1: tool.regauge.providers.a: api = 'responses' takes no seed",
         ),

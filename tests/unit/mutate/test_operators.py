@@ -221,6 +221,7 @@ def test_all_operators_run_by_the_word_all_and_single_deletions_without_a_word()
     every = {one.name for one in choose_operators("all")}
     assert every >= {one.name for one in OPERATORS} - {"model"}
     assert "model" not in every
+    assert {one.name for one in choose_operators("all,model")} == every | {"model"}
     assert all(one.name.startswith("delete-") for one in choose_operators(None))
     assert [one.name for one in choose_operators(" negate, weaken ")] == ["negate", "weaken"]
 

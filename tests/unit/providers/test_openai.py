@@ -257,9 +257,10 @@ def test_auto_concurrency_grows_while_nobody_objects(kit):
 
 
 def test_what_is_no_single_whole_answer_is_refused_before_it_is_sent(kit):
-    for parameters in ({"n": 3}, {"stream": True}):
+    parts = ({"model": "other"}, {"messages": []}, {"input": "x"}, {"system": "x"})
+    for parameters in ({"n": 3}, {"stream": True}, *parts):
         (error,) = kit.talk([], kit.ask(parameters=parameters)).results
-        assert isinstance(error, ProviderError)
+        assert isinstance(error, ProviderError), parameters
         assert error.kind == "bad-request"
         assert "prompts/alert.prompt.yml" in str(error)
     assert "n" not in kit.talk([], kit.ask(parameters={"n": 1})).endpoint.bodies[0]

@@ -391,8 +391,8 @@ def _on_hosts(hosts: Sequence[str], field: str | None, *, forbidden: bool) -> Ch
 def urls_only_of(*hosts: str, field: str | None = None) -> Check:
     r"""Every URL in the output is of one of these hosts; without hosts, URLs are forbidden.
 
-    URLs of any scheme or none count, also with escaped slashes, and with hosts in punycode,
-    percent-encoding or as a number.
+    URLs of any scheme count, of none with `//`, `www.` or a path; also with escaped slashes, and
+    hosts in punycode, percent-encoding or as a number.
 
     Args:
         hosts: The hosts, subdomains included.
