@@ -1,7 +1,7 @@
-"""Suites with known pass rates, and what a change, a provider or an author does to them.
+"""Suites with known pass rates, and changes of them by an edit, a provider or an author.
 
 Arrays have the shape (runs, cases). The mixes are those of published suites: `exam` is one of a
-benchmark of questions, the others are golden sets as projects keep them.
+benchmark of questions, the others are typical golden sets of projects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs processes, takes their time and memory, and sums up repeated runs."""
+"""Run processes, measure their time and memory, and summarise repeated runs."""
 
 from __future__ import annotations
 

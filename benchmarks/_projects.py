@@ -1,4 +1,4 @@
-"""Writes the projects that are measured."""
+"""Write the measured projects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A chat completions endpoint that does nothing but wait, in a process of its own.
+"""A chat completions endpoint that only waits, in a separate process.
 
-It answers every request alike after a fixed latency and takes as little of the processor as it
-can, so that what is measured is the client. It may refuse requests with 429, or go away for a
-while. `GET /traffic` reports the requests since it was last read.
+It returns the same response to every request after a fixed latency and uses little processor time,
+so that the client is measured. It may refuse requests with 429, or be unreachable for a while.
+`GET /traffic` reports the requests since the last read.
 """
 
 from __future__ import annotations

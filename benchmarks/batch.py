@@ -1,10 +1,10 @@
-"""Batches with every fault against a live run: the same recordings, and nothing paid twice.
+"""Compare failing batches with a live run: the same recordings, and no call paid twice.
 
     python benchmarks/batch.py [--cases 3000]
 
-A provider on 127.0.0.1 answers live and in batches. The first batch expires with three fifths of
+A provider on 127.0.0.1 serves live calls and batches. The first batch expires with three fifths of
 its requests done, its file of results is cut off in the middle, and it holds doubled lines, results
-of unknown calls and a line that is no JSON; the command that starts the second is killed.
+of unknown calls and a line that is not JSON; the command that starts the second is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tries to break what regauge promises, from outside, and counts what broke.
+"""Try to break the promises of regauge from outside, and count the broken ones.
 
     python benchmarks/drills.py                      all drills
     python benchmarks/drills.py --quick              a part of each, in 5 minutes

@@ -1,8 +1,8 @@
-"""How near estimates are to what is spent, on the three suites of this repository and live.
+"""Compare estimates with actual calls, tokens and cost, on the three suites of this repository.
 
-`python -m benchmarks.estimates` copies the repository, has the simulated model answer as an
-OpenAI-compatible endpoint with prices, and for each scenario compares the estimate that a command
-prints with the calls, tokens and dollars that the same command then takes.
+`python -m benchmarks.estimates` copies the repository and serves the simulated model as an
+OpenAI-compatible endpoint with prices. For each scenario it compares the estimate of a command with
+the calls, tokens and dollars that the same command then uses.
 """
 
 from __future__ import annotations

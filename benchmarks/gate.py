@@ -1,11 +1,11 @@
-"""How often the gate blocks, simulated on suites with known pass rates.
+"""Error rates of the gate, simulated on suites with known pass rates.
 
     python benchmarks/gate.py [--quick] [--runs 600] [--only GROUP ...] [--output FILE]
     python benchmarks/gate.py --cell typical 140 drop:5 [--runs 600] [--json]
 
-Each run has a suite of its own, a record of main and a change, as the scenario says. The rules are
-the gate's own; only the trials are made up. Every cell of the table is printed as it is done, with
-its 95 % interval and the goal it is held against.
+Each run has its own suite, a baseline and a change, as defined by the scenario. The rules are the
+gate's own; only the trials are simulated. Every cell of the table is printed when it is done, with
+its 95 % interval and its goal.
 """
 
 from __future__ import annotations

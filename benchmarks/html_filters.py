@@ -1,4 +1,4 @@
-"""How long the page of a run with 5,000 cases takes to open, filter and sort in Chromium.
+"""Time to open, filter and sort the page of a run with 5,000 cases in Chromium.
 
 Run it in a project that has a run: `python benchmarks/html_filters.py [RUN]`. It needs the tests'
 dependencies and a Chromium on the path; the target is 200 ms for any filter.

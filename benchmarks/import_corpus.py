@@ -3,8 +3,8 @@
     python -m benchmarks.import_corpus DIR [--half odd|even] [--json FILE]
 
 DIR has a folder per repository. Each is copied, imported with `regauge import promptfoo .`, and run
-with `pytest evals` against a server on 127.0.0.1 that answers every request. A table shows what
-became of each: imported or refused, cases, assertions, how many of them have a judge that reaches a
+with `pytest evals` against a server on 127.0.0.1 that replies to every request. A table shows the
+result of each: imported or refused, cases, assertions, how many of them have a judge that reaches a
 verdict on one canned output, and whether the evals ran. Programs that a configuration starts
 are run as its evals do; where their code is missing, the cases are unmeasured.
 """

@@ -1,4 +1,4 @@
-"""How often imported checks give the verdicts of promptfoo: `python -m benchmarks.import_parity`.
+"""Agreement of imported checks with promptfoo: `python -m benchmarks.import_parity`.
 
 The suites of `tests/data/promptfoo_verdicts` are imported with `regauge import promptfoo`, and
 each check judges the outputs that promptfoo judged.

@@ -1,11 +1,11 @@
-"""How many answers of 1 kB every rule judges in a second.
+"""Speed of every rule, in outputs of 1 kB per second.
 
     python -m benchmarks.judges [--answers N] [--json]
     python -m benchmarks.judges --hostile
 
-None may take more than 5 ms an answer, but for those named in `SLOW` with the reason. With
-`--hostile`, every rule judges a megabyte of each of the texts in `HOSTILE`, which make patterns go
-back and forth; none may take a second of processor time.
+Each may take 5 ms per output, except those in `SLOW`, listed with the reason. With
+`--hostile`, every rule judges a megabyte of each of the texts in `HOSTILE`, which make patterns
+backtrack; each may take less than a second of processor time.
 """
 
 from __future__ import annotations

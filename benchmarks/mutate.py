@@ -1,11 +1,11 @@
-"""Right classes and calls of `regauge mutate`, on simulated suites with known truth.
+"""Accuracy and calls of `regauge mutate`, on simulated suites with known truth.
 
     python benchmarks/mutate.py [--quick] [--families 6] [--seed 0] [--suggest] [--output FILE]
 
 Families are prompts and suites with known truth: each instruction is carried by checks of known
 cases, or changes outputs that no check judges, or does nothing, or makes cases fail. Cases pass on
 the base as often as in the mixes of the gate's benchmark, and outputs vary as models' do. The rules
-are those of `regauge mutate`; only the trials are made up.
+are those of `regauge mutate`; only the trials are simulated.
 
 With `--suggest`, golden cases are proposed for the instructions that survive, by rules and by a
 simulated model. Half of the instructions without effect matter for inputs that no case has; the

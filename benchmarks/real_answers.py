@@ -1,16 +1,16 @@
-"""How often a rule would block an unchanged prompt, on recorded completions of GPT-4o.
+"""False alarm rates of rules on an unchanged prompt, with recorded completions of GPT-4o.
 
     python benchmarks/real_answers.py [--runs 600] [--seed 1] [--write]
 
 `examples/real-answers` holds five identical runs of four tasks at temperature 0. Nothing changed
-between them, so every block is a false alarm. Two questions are answered for each task:
+between them, so every block is a false alarm. Each task has two results:
 
-- recorded: of the 20 ordered pairs of runs, how many would each fixed rule have blocked?
-- drawn: with trials drawn from the five completions of each case, how often do the fixed rules and
-  the gate block, and how many calls per case do they make? Each of the runs has a baseline of its
-  own, of the default size. The gate is the product's; only its trials are drawn.
+- `recorded`: of the 20 ordered pairs of runs, how many would each fixed rule have blocked?
+- `drawn`: with trials sampled from the five completions of each case, how often do the fixed rules
+  and the gate block, and how many calls per case do they make? Each run has its own baseline, of
+  the default size. The gate is the product's; only its trials are sampled.
 
-`--write` keeps the figures in benchmarks/results/real_answers.json, from which the docs are made.
+`--write` saves the figures to benchmarks/results/real_answers.json, the source of the docs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How often `baseline update --recheck` says that main fares worse, simulated night by night.
+"""Error rates of `baseline update --recheck`, simulated night by night.
 
     python benchmarks/recheck.py [--mix typical] [--n 100] [--trials 2] [--runs 2000]
                                 [--scenario unchanged broken:1 ...]
 
-Each night has a suite of its own with a complete baseline; the model then changes as the scenario
-says. What decides is the product's; only answers are made up.
+Each night has its own suite with a complete baseline; the model then changes as defined by the
+scenario. The decision is the product's; only completions are simulated.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def baseline(rng: np.random.Generator, main: Rates) -> StoredBaseline:
 def night(
     rng: np.random.Generator, known: StoredBaseline, today: Rates, *, trials: int
 ) -> tuple[bool, int]:
-    """Whether main is said to fare worse, and how many trials that took."""
+    """Return whether the base is reported as worse, and the number of trials."""
     recheck = Recheck(
         known, dict.fromkeys(known.cases, DIGEST), GatePolicy(), prompt="p", trials=trials
     )

@@ -1,4 +1,4 @@
-"""How well the refinement loop repairs prompts, on simulated tasks whose true quality is known.
+"""Success of the refinement loop on simulated tasks with known true quality.
 
     python benchmarks/refine.py [--task incidents tickets invoices manifests commits]
                                 [--task letters mails antraege gijiroku travel]
@@ -6,9 +6,9 @@
                                 [--by rules model rules+model] [--runs 60] [--jobs 2]
                                 [--json] [--failures]
 
-The loop, its guards, its tests and the gate are the product's; only answers and proposals are made
-up. Each run is a prompt with seeded faults (or none), 20 train cases, 10 holdout cases and at most
-600 calls. Whether a prompt became better or worse is computed from its text over 400 other cases.
+The loop, its guards, its tests and the gate are the product's; only completions and proposals are
+simulated. Each run is a prompt with seeded defects (or none), 20 training cases, 10 held-out cases
+and at most 600 calls. The true quality of a prompt is computed from its text over 400 other cases.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def show(found: Summary, *, as_json: bool) -> None:
 
 
 def show_failures(rows: Sequence[Row], *, repairs: bool) -> None:
-    """Runs that repaired nothing, made something worse or gave a case away."""
+    """Runs that fixed nothing, made a case worse or leaked one."""
     for index, row in enumerate(rows):
         if row.worse or row.leak or row.lost or (repairs and row.repaired is False):
             lost = ", lost a statement" if row.lost else ""

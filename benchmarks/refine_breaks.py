@@ -1,12 +1,12 @@
 # ruff: noqa: E501 - a break to a line
-"""How `regauge refine` repairs prompts of the sample suites that were broken as people break them.
+"""Success of `regauge refine` on the sample suites with typical defects of prompts.
 
     python benchmarks/refine_breaks.py [--known] [--breaks swapped delimiters ...] [--json]
 
-Each break is made in a copy of the project. With `--known` the sound prompt is committed before,
-so git has it; without it the broken prompt is all there is. "Exactly" means that the messages are
-to the byte what they were before the break. "Lost" counts the statements that the break did not
-touch and that the accepted revision lacks. The model is simulated.
+Each break is made in a copy of the project. With `--known` the sound prompt is in git; without it
+only the broken prompt exists. "Exactly" means that the messages equal those before the break, byte
+for byte. "Lost" counts statements that the break did not touch and the accepted revision removes.
+The model is simulated.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def messages(text: str) -> str:
 
 
 def tried(name: str, *, known: bool) -> dict[str, Any]:
-    """Break a prompt in a copy of the project, refine it there, and see what came of it."""
+    """Break a prompt in a copy of the project, refine it there, and classify the result."""
     prompt, broken = (BREAKS | HARMLESS)[name]
     with tempfile.TemporaryDirectory() as directory:
         project = Path(directory) / "project"

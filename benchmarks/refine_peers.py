@@ -1,14 +1,14 @@
-"""The refinement loop beside gepa and deepeval's optimisers, on the same simulated tasks.
+"""Compare the refinement loop with gepa and deepeval's optimisers on simulated tasks.
 
     python benchmarks/refine_peers.py [--task incidents | FILE.py ...] [--scenario single ...]
                                       [--by rules model gepa deepeval-GEPA ...] [--runs 40]
                                       [--json] [--keep benchmarks/results/refine_peers.json]
     python benchmarks/refine_peers.py --table benchmarks/results/refine_peers.json
 
-All have the same prompts, cases, seeds, about 600 answers, and the same simulated reflection model.
-Those that are not installed are named as not measured. They optimise a mean within a budget and do
-not claim to be gates; and what is measured is whom they believe and what they guard against, not
-how good a real model's critique is. One process, and no network.
+All have the same prompts, cases, seeds, about 600 completions, and the same simulated reflection
+model. Tools that are not installed are reported as not measured. They optimise a mean within a
+budget and do not claim to be gates. The benchmark measures their acceptance of edits and their
+guards, not the quality of a real model's critique. It runs in one process, without network.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def one(task: Task, scenario: str, by: str, index: int) -> Row:
 
 
 def kept(path: Path, found: Summary | None = None) -> None:
-    """Put a summary into a file of results, in place of the one of the same runs."""
+    """Put a summary into a file of results; it replaces that of the same runs."""
     held: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"rows": []}
     rows = {(row["task"], row["scenario"], row["by"]): row for row in held["rows"]}
     if found is not None:

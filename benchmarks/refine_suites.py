@@ -1,11 +1,11 @@
-"""How well `regauge refine` repairs the sample suites, with instructions spoilt one at a time.
+"""Success of `regauge refine` on the sample suites, with one spoilt instruction each.
 
     python benchmarks/refine_suites.py [--prompts alert-severity ...] [--kinds delete ...]
                                        [--faults 12] [--json]
 
-Each fault is made in a copy of the project, `regauge refine` runs there as anybody would run it,
-and the pass rate of the suite is then measured on trials of its own: before the fault, with it,
-and with what was proposed. The model is simulated.
+Each defect is made in a copy of the project, where `regauge refine` runs as a user would run it.
+The pass rate of the suite is then measured on independent trials: before the defect, with it, and
+with the proposed revision. The model is simulated.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def rate(project: Path, prompt: str) -> float:
 
 
 def tried(project: Path, prompt: str, line: str, kind: str, healthy: float) -> Fault:
-    """Spoil a line in a copy of the project, refine, and see what came of it."""
+    """Spoil a line in a copy of the project, refine, and classify the result."""
     path = project / "prompts" / f"{prompt}.prompt.yml"
     text = path.read_text()
     broken = spoilt(text, line, kind, random.Random(f"{line}{kind}"))

@@ -1,10 +1,10 @@
-"""Measures runs of many cases: shards and their merge, reports, and the workers of a cluster.
+"""Measure runs of many cases: shards and their merge, reports, and the workers of a cluster.
 
-    python benchmarks/scale.py                            all of it
+    python benchmarks/scale.py                            everything
     python benchmarks/scale.py --only shards --cases 100000 --shards 10 --json
 
-Cases are replayed. Some shards of a large run are run, and the rows of the others are made of
-theirs; the merge reads all of them.
+Cases are replayed. Only some shards of a large run are run; the rows of the others are copies. The
+merge reads all of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Measures how fast regauge runs evals, against limits and against plain pytest.
+"""Measure the speed of evals, against limits and against plain pytest.
 
     python benchmarks/speed.py                 all measurements
     python benchmarks/speed.py replay --json   one of them, for a program
 
-Runs that are compared alternate; a result is a median with the least and the greatest value.
+Compared runs alternate; a result is a median with minimum and maximum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Line charts as small SVG files that are readable on light and on dark pages."""
+"""Line charts as small SVG files, readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["Chart", "Mark"]
 
 _WIDTH = 660
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 24, 46, 54
-# An image knows what the reader's system prefers, not how the page around it looks: it has a ground
-# of its own, so that its words are readable on either.
+# An image has the colour scheme of the reader's system, not of the page around it: its own
+# background keeps it readable on both.
 _STYLE = """\
 svg { --ground: #ffffff; --ink: #1f2328; --quiet: #59636e; --grid: #e4e8ec;
   --s0: #0b63ce; --s1: #c2410c; --s2: #15803d; --s3: #7c3aed; }
@@ -40,16 +40,16 @@ class Mark:
 
 @dataclass(slots=True, kw_only=True)
 class Chart:
-    """One chart: axes with ticks, and what is drawn between them.
+    """One chart: axes with ticks, lines, points and ranges.
 
     Attributes:
-        x: What the axis below counts.
-        y: What the axis at the left counts.
-        x_ticks: Where it is marked, with the words; the first and last are its ends.
-        y_ticks: The same of the axis at the left.
-        y_from: Where the axis at the left begins, if not at the lowest tick.
-        y_to: Where it ends, if not at the highest.
-        legend: Where labels of lines stand together, where they would be in each other's way.
+        x: The title of the x axis.
+        y: The title of the y axis.
+        x_ticks: Values and labels of its ticks; the first and last are its ends.
+        y_ticks: Values and labels of the ticks of the y axis.
+        y_from: The lower end of the y axis; None is the lowest tick.
+        y_to: The upper end of the y axis; None is the highest tick.
+        legend: The place of the legend; None labels each line at its end.
     """
 
     title: str
@@ -67,7 +67,7 @@ class Chart:
     )
 
     def line(self, points: Sequence[Mark], label: str, *, series: int) -> None:
-        """Draw points joined by a line, with its label at the end or in the legend."""
+        """Add points joined by a line, with its label at the end or in the legend."""
         at = [f"{self._x(point.x):.1f},{self._y(point.y):.1f}" for point in points]
         self._parts.append(
             f'<polyline class="line" points="{" ".join(at)}" stroke="var(--s{series})"/>'
@@ -78,14 +78,14 @@ class Chart:
         self._labels.append((self._x(end.x), self._y(end.y), label, series))
 
     def mark(self, point: Mark, *, series: int) -> None:
-        """Draw one point."""
+        """Add one point."""
         self._parts.append(
             f'<circle cx="{self._x(point.x):.1f}" cy="{self._y(point.y):.1f}" r="3.4"'
             f' fill="var(--s{series})"/>'
         )
 
     def band(self, low: float, high: float, y: float, *, series: int) -> None:
-        """Draw a range along the x axis."""
+        """Add a range along the x axis."""
         x, width = self._x(low), self._x(high) - self._x(low)
         self._parts.append(
             f'<rect x="{x:.1f}" y="{self._y(y) - 5:.1f}" width="{width:.1f}" height="10" rx="5"'
@@ -93,7 +93,7 @@ class Chart:
         )
 
     def level(self, y: float, label: str) -> None:
-        """Draw a line across the chart, with words below its end."""
+        """Add a line across the chart, with its label below the end."""
         at = self._y(y)
         self._parts.append(
             f'<line class="level" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
@@ -157,17 +157,17 @@ class Chart:
                 for x, y, label, series in self._labels
             ]
         x, y = self._x(self.legend.x), self._y(self.legend.y)
-        placed: list[str] = []
+        labels: list[str] = []
         for row, (_, _, label, series) in enumerate(self._labels):
             at = y + 20 * row
-            placed += [
+            labels += [
                 (
                     f'<line class="line" x1="{x:.1f}" x2="{x + 22:.1f}" y1="{at - 4:.1f}"'
                     f' y2="{at - 4:.1f}" stroke="var(--s{series})"/>'
                 ),
                 _label(x + 30, at, label, series, anchor="start"),
             ]
-        return placed
+        return labels
 
     def _x(self, value: float) -> float:
         low, high = self.x_ticks[0][0], self.x_ticks[-1][0]

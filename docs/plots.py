@@ -1,7 +1,7 @@
-"""Draws the pictures of docs/explanation/gate-statistics.md from what the gate computes.
+"""Charts of docs/explanation/gate-statistics.md, computed by the gate.
 
-`python -m docs.plots` writes them, `python -m docs.plots --check` fails where one is stale.
-Nobody is asked: every number is computed, or simulated with a fixed seed.
+`python -m docs.plots` writes them; `python -m docs.plots --check` fails if one is stale.
+Every number is computed, or simulated with a fixed seed; no model is called.
 """
 
 from __future__ import annotations
@@ -26,57 +26,57 @@ __all__ = ["pictures"]
 
 REAL_ANSWERS = Path(__file__).parents[1] / "benchmarks/results/real_answers.json"
 DIRECTORY = Path(__file__).parent / "explanation" / "pictures"
-# Passes of twelve trials of main, and the share of cases with so many: most are stable, some waver.
+# Passes of twelve trials of the base, and the share of cases with that count: most are stable.
 TYPICAL = ((12, 0.80), (11, 0.10), (9, 0.05), (6, 0.02), (0, 0.03))
-# What twelve trials show of cases that pass 99 times of 100.
+# The same for cases with a pass rate of 99 %.
 STEADY = ((12, 0.886), (11, 0.108), (10, 0.006))
 STEADY_RATE = 0.99
 DROPS = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.10, 0.12, 0.15)
 
 
 def pictures() -> Iterator[tuple[str, str]]:
-    """The name and the text of every picture."""
-    drawings: Sequence[tuple[str, Callable[[], str]]] = (
+    """The name and the text of every chart."""
+    charts: Sequence[tuple[str, Callable[[], str]]] = (
         ("few-trials", few_trials),
         ("one-case", one_case),
         ("unchanged", unchanged),
         ("drops", drops),
         ("real-answers", real_answers),
     )
-    for name, draw in drawings:
-        yield f"{name}.svg", draw()
+    for name, chart_text in charts:
+        yield f"{name}.svg", chart_text()
 
 
 def few_trials() -> str:
-    """How often a case may pass that passed so many of its trials."""
-    seen = [(0, 3), (1, 3), (2, 3), (3, 3), (9, 12), (12, 12), (20, 20), (60, 60)]
+    """The interval of a case's pass rate, by its passed trials."""
+    counts = [(0, 3), (1, 3), (2, 3), (3, 3), (9, 12), (12, 12), (20, 20), (60, 60)]
     chart = Chart(
-        title="What a few trials say of a case",
-        x="how often the case passes, asked again and again",
+        title="What a few trials show about a case",
+        x="pass rate of the case over many trials",
         y="",
         x_ticks=[(rate, f"{rate} %") for rate in range(0, 101, 20)],
-        y_ticks=[(len(seen) - row, f"{k} of {n}") for row, (k, n) in enumerate(seen)],
+        y_ticks=[(len(counts) - row, f"{k} of {n}") for row, (k, n) in enumerate(counts)],
         height=310,
         y_from=0.4,
-        y_to=len(seen) + 0.6,
+        y_to=len(counts) + 0.6,
     )
-    for row, (passed, trials) in enumerate(seen):
-        found = clopper_pearson(passed, trials)
-        y = len(seen) - row
+    for row, (passed, trials) in enumerate(counts):
+        interval = clopper_pearson(passed, trials)
+        y = len(counts) - row
         series = 0 if passed in {0, trials} else 1
-        chart.band(100 * found.low, 100 * found.high, y, series=series)
+        chart.band(100 * interval.low, 100 * interval.high, y, series=series)
         chart.mark(Mark(100 * passed / trials, y), series=series)
     return chart.svg()
 
 
 def one_case() -> str:
-    """How evidence grows with every failure in a row, and where a case is named."""
+    """The evidence against a case by its consecutive failures, and the bound for broken."""
     failures = np.arange(1, 11)
     policy = GatePolicy().case
     bound = float(np.exp(policy.log_bound(100)))
     chart = Chart(
         title="When a failing case counts as broken",
-        x="times the new prompt failed in a row",
+        x="consecutive failures of the new prompt",
         y="evidence against the new prompt",
         x_ticks=[(n, str(n)) for n in range(1, 11)],
         y_ticks=[(power, f"{10**power:,}") for power in range(6)],
@@ -91,16 +91,16 @@ def one_case() -> str:
             for n, e in zip(failures, evidence, strict=True)
             if 0 <= e <= 6  # noqa: PLR2004 - the ends of the axis
         ]
-        chart.line(points, f"main passed {passed} of 12", series=series)
+        chart.line(points, f"base passed {passed} of 12", series=series)
     return chart.svg()
 
 
 def unchanged() -> str:
-    """How often a prompt that changed nothing is blocked: by "all must pass", and by the gate."""
+    """The false alarm rate of "all must pass" and of the gate."""
     sizes = (5, 10, 20, 50, 100, 150, 200)
     chart = Chart(
-        title="How often a prompt that changed nothing is blocked",
-        x="cases, each of which passes 99 times of 100",
+        title="False alarms: unchanged prompts that are blocked",
+        x="cases, each with a pass rate of 99 %",
         y="of 100 runs",
         x_ticks=[(n, str(n)) for n in (5, 50, 100, 150, 200)],
         y_ticks=[(rate, str(rate)) for rate in range(0, 101, 20)],
@@ -113,10 +113,10 @@ def unchanged() -> str:
 
 
 def drops() -> str:
-    """How often the gate finds that every case passes less often, by how much and in how many."""
+    """The gate's sensitivity to a drop of all cases, by its size and the number of cases."""
     chart = Chart(
-        title="How often a drop of all cases is found",
-        x="points by which every case passes less often",
+        title="How often the gate detects a drop of all cases",
+        x="drop of every case's pass rate, in points",
         y="of 100 runs",
         x_ticks=[(points, str(points)) for points in (0, 2, 5, 10, 15)],
         y_ticks=[(rate, str(rate)) for rate in range(0, 101, 20)],
@@ -131,7 +131,7 @@ def drops() -> str:
 
 
 def real_answers() -> str:
-    """How often each rule blocks when nothing changed, on recorded completions of GPT-4o."""
+    """The false alarm rate of each rule on recorded completions of GPT-4o."""
     document = json.loads(REAL_ANSWERS.read_text(encoding="utf-8"))
     names = {
         "some case broke": "a case broke",
@@ -164,7 +164,7 @@ def real_answers() -> str:
 
 
 def _line(kinds: Sequence[tuple[int, float]], cases: int, sizes: Sequence[float]) -> OperatingLine:
-    """What the gate finds with so many cases of these kinds, each with twelve trials of main."""
+    """The gate's sensitivity for a number of cases, each with twelve trials of the base."""
     baselines = [
         Count(passed=passed, trials=12)
         for passed, share in kinds
@@ -176,7 +176,7 @@ def _line(kinds: Sequence[tuple[int, float]], cases: int, sizes: Sequence[float]
 
 
 def main() -> None:
-    """Write the pictures, or with --check say which are stale."""
+    """Write the charts; with --check, list the stale ones."""
     stale: list[str] = []
     for name, text in pictures():
         path = DIRECTORY / name

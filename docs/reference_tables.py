@@ -1,4 +1,4 @@
-"""Writes the generated parts of the reference pages; cog calls it from the pages themselves."""
+"""Write the generated parts of the reference pages; the pages call it through cog."""
 
 from __future__ import annotations
 
@@ -97,11 +97,7 @@ def _option_rows(words: str, command: click.Command) -> dict[str, str]:
     # `regauge refine NAME` takes the options of its unnamed command.
     hidden = command.commands.get("") if isinstance(command, click.Group) else None
     records = [parameter.get_help_record(context) for parameter in (hidden or command).params]
-    return {
-        re.sub(r" (INTEGER|FLOAT) RANGE", " N", record[0]): " ".join(record[1].split())
-        for record in records
-        if record
-    }
+    return {record[0]: " ".join(record[1].split()) for record in records if record}
 
 
 def _command(
@@ -245,7 +241,7 @@ def _shared_table(common: dict[str, str]) -> str:
 
 
 def _is_evident(text: str) -> bool:
-    """Return whether a description has nothing that the name does not have, as `The tools.`."""
+    """Return whether a description only repeats the name, as `The tools.`."""
     return len(text.split()) <= _EVIDENT_WORDS and "`" not in text
 
 
@@ -292,12 +288,12 @@ def _judge_entry(judge: JudgeDescription, *, common: dict[str, str]) -> str:
 def options() -> str:
     """The options that the plugin adds to pytest."""
     parser = _Options()
-    pytest_plugin.pytest_addoption(parser)  # type: ignore[arg-type]  # it takes what it is given
+    pytest_plugin.pytest_addoption(parser)  # type: ignore[arg-type]  # a substitute
     return "".join(f"- `{name}`: {text}\n" for name, text in parser.rows)
 
 
 class _Options:
-    """Stands where pytest's parser would, and writes down what is added to it."""
+    """A substitute of pytest's parser that records the added options."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str]] = []
@@ -324,7 +320,7 @@ def fields(
         **more: Texts of fields, instead of the model's.
     """
     model = _found(path)
-    said = {
+    texts = {
         name: re.sub(r"\bNone( means)?\b", none, text) for name, text in _attributes(model).items()
     } | more
     lines: list[str] = []
@@ -332,8 +328,8 @@ def fields(
     for name in (name for name in model.model_fields if name not in set(omit)):
         default = _default(model, name) if defaults else ""
         details = f"{_kind(model, name)}, default {default}" if default else _kind(model, name)
-        if name in said:
-            lines.append(f"- `{name}` ({details}): {said[name]}")
+        if name in texts:
+            lines.append(f"- `{name}` ({details}): {texts[name]}")
         else:
             plain.append(f"`{name}` ({details})")
     if plain:
@@ -460,7 +456,7 @@ def _signature(value: Any) -> str:
 
 
 class _Bare:
-    """An annotation as it stands in the source, without quotes."""
+    """An annotation as in the source, without quotes."""
 
     def __init__(self, annotation: object) -> None:
         self._text = str(annotation)

@@ -32,7 +32,7 @@ def fetch(path, target):
         request = urllib.request.Request(BASE + path)
         for name, value in HEADERS.items():
             if value:
-                # Kept from other hosts, should a download redirect there.
+                # Other hosts never get it, if a download redirects there.
                 request.add_unredirected_header(name, value)
         try:
             with urllib.request.urlopen(request, timeout=120) as response, part.open("wb") as file:
@@ -72,10 +72,10 @@ def write(path, text):
     part.replace(path)
 
 
-def named(id_):
-    """An id as the name of a file."""
+def check_id(id_):
+    """Return the id if it can be the name of a file."""
     if not re.fullmatch(r"[A-Za-z0-9_-]+", id_):
-        raise ValueError(f"{id_!r} is no id")
+        raise ValueError(f"{id_!r} is not an id")
     return id_
 
 
@@ -94,17 +94,17 @@ def file_ids(value):
 
 
 def export_files(root, value):
-    """Write each file that a data source names, and what the API knows about it."""
+    """Write each file that a data source names, and its metadata."""
     for id_ in dict.fromkeys(file_ids(value)):
         for name, path in (("json", ""), ("content", "/content")):
-            target = root / "files" / f"{named(id_)}.{name}"
+            target = root / "files" / f"{check_id(id_)}.{name}"
             if not target.exists():
                 attempt(root, f"file {id_}", fetch, f"/files/{id_}{path}", target)
 
 
 def export_run(root, eval_id, run):
     """Write the files and the output items of a run, and then the run itself."""
-    directory = root / "evals" / named(eval_id) / "runs" / named(run["id"])
+    directory = root / "evals" / check_id(eval_id) / "runs" / check_id(run["id"])
     export_files(root, run)
     done = directory / "run.json"
     if done.exists() and json.loads(done.read_text(encoding="utf-8")).get("status") in FINAL:
@@ -117,7 +117,7 @@ def export_run(root, eval_id, run):
 
 
 def attempt(root, what, act, *arguments):
-    """Do one thing; a failure is noted, and the rest goes on."""
+    """Call a function; record a failure and continue."""
     try:
         return act(*arguments)
     except (OSError, ValueError, KeyError) as error:
@@ -130,7 +130,7 @@ def attempt(root, what, act, *arguments):
 
 def export_eval(root, eval_):
     write(
-        root / "evals" / named(eval_["id"]) / "eval.json",
+        root / "evals" / check_id(eval_["id"]) / "eval.json",
         json.dumps(eval_, ensure_ascii=False, indent=1) + "\n",
     )
     export_files(root, eval_)

@@ -37,7 +37,7 @@ class Faults:
         expired: Batches expire after so many requests.
         doubled: Every line of results comes twice.
         unknown: A result of another call comes, too.
-        malformed: A line that is no JSON comes, too.
+        malformed: A line that is not JSON comes, too.
         invalid: Batches fail as a whole.
         failing: Requests with one of these texts fail.
         upload_errors: So many uploads are answered with 500.

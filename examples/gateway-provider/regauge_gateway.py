@@ -14,7 +14,7 @@ from regauge.providers import (
 
 
 class GatewayProvider:
-    """Makes one attempt per call; regauge retries and paces it."""
+    """A provider with one attempt per call; regauge retries and limits the rate."""
 
     def __init__(self, context: ProviderContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""gepa's search as one more proposer: what it finds is read as edits, guarded and tested as any."""
+"""gepa's search as a proposer: its best text becomes an edit, guarded and tested as any other."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _MINIBATCH = 3
 
 
 class GepaProposer:
-    """Lets gepa choose which of the model's edits to build on, over a few trials.
+    """gepa selects among the model's edits, with a few trials.
 
-    Its cache and its state on disk are not used: the first takes noisy answers for fixed ones,
-    the second is pickled.
+    Its cache and its state on disk are off: the cache assumes that completions never vary, and the
+    state is pickled.
     """
 
     name = "gepa"
@@ -49,28 +49,28 @@ class GepaProposer:
         self.seed = context.seed
 
     async def criticise(self, problem: Problem, call_model: ModelCaller) -> Critique | None:
-        """As the model's."""
+        """The critique of the refiner model."""
         return await self.model.criticise(problem, call_model)
 
     async def propose(self, problem: Problem, call_model: ModelCaller) -> Ideas:
-        """What gepa ends with, as an edit of the prompt."""
+        """gepa's best text, as an edit of the prompt."""
         if problem.run_trials is None or problem.calls < 2 * len(problem.cases):
-            return Ideas(refused=("gepa: there are no trials left to search with",))
+            return Ideas(refused=("gepa: no trials left for a search",))
         loop = asyncio.get_running_loop()
         search = _Search(self, problem, call_model, loop)
-        found = await asyncio.to_thread(search.run)
+        text = await asyncio.to_thread(search.run)
         refused = list(search.refused)
-        if found is None or found == search.seed_text:
+        if text is None or text == search.seed_text:
             return Ideas(refused=(*refused, "gepa: it found nothing better"))
         try:
-            edit = edit_of_text(found, problem.text, proposer=self.name, rationale="found by gepa")
+            edit = edit_of_text(text, problem.text, proposer=self.name, rationale="found by gepa")
         except NoEditError as diagnostic:
             return Ideas(refused=(*refused, f"gepa: {diagnostic}"))
         return Ideas(edits=(edit,), refused=tuple(refused))
 
 
 class _Search:
-    """One search, in a thread of its own; model calls and trials go back to the event loop."""
+    """One search, in its own thread; model calls and trials run on the event loop."""
 
     def __init__(
         self,
@@ -81,19 +81,19 @@ class _Search:
     ) -> None:
         self._proposer = proposer
         self._problem = problem
-        self._ask = call_model
+        self._call_model = call_model
         self._loop = loop
-        self._asked = 0
+        self._calls = 0
         self.refused: list[str] = []
         self.seed_text = problem.text.messages[0].content
 
     def run(self) -> str | None:
-        """The best text; None where the search came to nothing."""
+        """The best text; None if the search failed."""
         cases = list(self._problem.cases)
-        # gepa looks for its budget between steps and passes it by up to one look at all cases.
+        # gepa checks its budget between steps only, and exceeds it by up to one trial of all cases.
         calls = min(self._problem.calls, _TRIALS_MAX) - len(cases) - 2 * _MINIBATCH
         if calls <= len(cases):
-            self.refused.append("gepa: there are too few trials left to search with")
+            self.refused.append("gepa: too few trials left for a search")
             return None
         try:
             result: Any = gepa.optimize(
@@ -120,9 +120,9 @@ class _Search:
         capture_traces: bool = False,  # noqa: FBT001, FBT002 - gepa calls it so
     ) -> Any:
         """Scores for cases under a text: the share of their checks that pass."""
-        draw = self._problem.run_trials
-        assert draw is not None
-        done = self._await(draw(self._text(candidate), tuple(batch)))
+        run_trials = self._problem.run_trials
+        assert run_trials is not None
+        done = self._await(run_trials(self._text(candidate), tuple(batch)))
         if not isinstance(done, TrialResults):
             raise _StoppedError(done.text or done.reason)
         by_case = {outcome.case: outcome for outcome in done.outcomes}
@@ -136,7 +136,7 @@ class _Search:
     def make_reflective_dataset(
         self, candidate: Mapping[str, str], eval_batch: Any, components_to_update: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        """What gepa asks for; what the model is shown is in the problem, masked."""
+        """Rows that gepa requires; the refiner model reads the masked problem instead."""
         del candidate
         rows = [{"score": str(score)} for score in eval_batch.scores] or [{"score": "0"}]
         return dict.fromkeys(components_to_update, rows)
@@ -147,14 +147,14 @@ class _Search:
         reflective_dataset: Mapping[str, Any],
         components_to_update: Sequence[str],
     ) -> dict[str, str]:
-        """The text with the model's next edit; as it was where that cannot be applied."""
+        """The text with the model's next edit; unchanged if the edit cannot be applied."""
         del reflective_dataset
         text = self._text(candidate)
-        self._asked += 1
+        self._calls += 1
         problem = replace(
-            self._problem, text=text, candidates=1, cycle=self._problem.cycle * 100 + self._asked
+            self._problem, text=text, candidates=1, cycle=self._problem.cycle * 100 + self._calls
         )
-        ideas = self._await(self._proposer.model.propose(problem, self._ask))
+        ideas = self._await(self._proposer.model.propose(problem, self._call_model))
         self.refused += ideas.refused
         if any("used up" in refusal for refusal in ideas.refused):
             raise _StoppedError("the model calls of this run are used up")
@@ -176,18 +176,18 @@ class _Search:
 
 
 class _StoppedError(Exception):
-    """Nothing more can be drawn or asked."""
+    """The budget of trials or calls is used up."""
 
 
 class _Silent:
-    """gepa reports to standard output otherwise."""
+    """A logger that replaces gepa's output on standard output."""
 
     def log(self, message: str) -> None:
-        """Keep it for those who debug."""
+        """Log at debug level."""
         logging.getLogger("regauge.refine").debug("gepa: %s", message)
 
 
 def _score(outcome: Outcome | None) -> float:
     if outcome is None or not outcome.checks:
         return 0.0
-    return sum(said.passed for said in outcome.checks) / len(outcome.checks)
+    return sum(check.passed for check in outcome.checks) / len(outcome.checks)

@@ -1,8 +1,8 @@
 """Write prompts, cases, recordings and baselines from `sources`: `python build.py [--check]`.
 
-With `--check` nothing is written; the exit code is 1 when a file is not what would be written.
-The answer of the first run becomes trial 0, which `pytest evals` replays. All five become the
-baseline, so a case that failed in some of the runs is known to be flaky.
+With `--check` nothing is written; the exit code is 1 if a file would change. The completion of
+the first run becomes trial 0, which `pytest evals` replays. All five become the baseline, so a case
+that failed in some of the runs is flaky.
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ def _meta(task: str) -> dict[str, Any]:
 
 
 def _ran_at(task: str) -> str:
-    """When the runs of a task began, as recordings write times."""
+    """The start of a task's runs, in the format of recordings."""
     began = datetime.strptime(_meta(task)["dates"][0], "%Y-%m-%d_%H-%M-%S")  # noqa: DTZ007
     return began.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _date_session(baseline: Path, at: str) -> None:
-    """Let the one session of a baseline bear the time of the recorded runs."""
+    """Give the session of a baseline the time of the recorded runs."""
     text = baseline.read_text(encoding="utf-8")
     session = json.loads(text)["baselines"][0]["sessions"][0]["id"]
     baseline.write_text(text.replace(session, at), encoding="utf-8")
@@ -144,7 +144,7 @@ def _case(task: str, row: dict[str, Any]) -> dict[str, Any]:
         "id": row["id"],
         "inputs": {"question": row["user_rest"]},
         "expected": {"Answer": expected},
-        # What the model never got right is watched, and blocks no change.
+        # A case that failed in all runs is tracked, so it never blocks.
         "tier": "required" if passes else "tracked",
         "source": QUESTIONS.get(task, "github.com/suzgunmirac/BIG-Bench-Hard"),
         "licence": "MIT",
@@ -195,7 +195,7 @@ def _record(task: str, root: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _update_baselines(root: Path) -> None:
-    """Have the five runs judged, then leave only the first in the recordings."""
+    """Judge the five runs, then keep only the first in the recordings."""
     _regauge(root, "baseline", "update", "--record=none", "--trials=5", "--new-session")
     for path in sorted((root / "fixtures/recordings").glob("*.jsonl")):
         file = RecordingsFile.load(path)
@@ -216,7 +216,7 @@ def _compare(root: Path) -> int:
         or not filecmp.cmp(path, HERE / path.relative_to(root), shallow=False)
     ]
     for name in stale:
-        print(f"{name} is not what build.py writes; run: python {Path(__file__).name}")
+        print(f"{name} is stale; run: python {Path(__file__).name}")
     return 1 if stale else 0
 
 

@@ -37,7 +37,7 @@ def read_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> bytes:
         bytes_max: A larger file is refused before it is read.
 
     Raises:
-        OSError: It cannot be read, is too large, or is no regular file.
+        OSError: It cannot be read, is too large, or is not a regular file.
     """
     with open_regular(path, bytes_max=bytes_max) as file:
         return file.read()
@@ -48,7 +48,7 @@ def open_regular(path: Path, *, bytes_max: int = BYTES_MAX) -> Generator[BinaryI
     """Open a regular file to read it piece by piece; see `read_regular`.
 
     Raises:
-        OSError: It cannot be read, is too large, or is no regular file; a pipe is not opened.
+        OSError: It cannot be read, is too large, or is not a regular file; a pipe is not opened.
     """
     _check(path.stat(), path, bytes_max)
     # It may have become a pipe since, whose opening would block.

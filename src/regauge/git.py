@@ -135,7 +135,7 @@ _INHERITED: Final = (
 )
 _FIXED: Final = {
     "LC_ALL": "C",
-    # Replacements of commits by `git replace` are no part of the history.
+    # Replacements of commits by `git replace` are not part of the history.
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",

@@ -99,7 +99,7 @@ def load_point(point: EntryPoint, noun: str, *, fix: str = "") -> Any:
         reason = words if is_import else f"{type(error).__name__}: {words}"
         raise UsageError(f"{subject} cannot be loaded: {reason}", fix=fix) from error
     if not callable(loaded):
-        raise UsageError(f"{subject} is no class or function, but {loaded!r:.60}", fix=fix)
+        raise UsageError(f"{subject} is not a class or function, but {loaded!r:.60}", fix=fix)
     return loaded
 
 

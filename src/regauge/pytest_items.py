@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KEYS = (re.compile(r"^messages:", re.MULTILINE), re.compile(r"^testData:", re.MULTILINE))
 
-# A value with more characters is no label.
+# A value with more characters is not a label.
 _LABEL_MAX = 30
 _REASON_MAX = 200
 

@@ -375,7 +375,7 @@ def result(request: pytest.FixtureRequest) -> EvalResult:
     """The judged trials of the item's case; needs `@golden` on the test function."""
     if not hasattr(request.function, _EVAL):
         pytest.fail(
-            f"{request.node.nodeid} uses `result` but is no eval\n"
+            f"{request.node.nodeid} uses `result` but is not an eval\n"
             '  fix: decorate it with @golden("<prompt>", judges=[...])',
             pytrace=False,
         )

@@ -39,7 +39,7 @@ class InvalidNumberError(ValueError):
 
     def __init__(self, word: str) -> None:
         self.word = word
-        super().__init__(f"{word} is no JSON number")
+        super().__init__(f"{word} is not a JSON number")
 
 
 def syntax_problem(error: json.JSONDecodeError) -> str:

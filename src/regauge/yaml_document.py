@@ -76,7 +76,7 @@ class Yaml12Loader(yaml.SafeLoader):
 
 
 class YamlError(ValueError):
-    """A text that is no single YAML document.
+    """A text that is not a single YAML document.
 
     Attributes:
         line: The line, from 1; None for the text as a whole.
@@ -97,7 +97,7 @@ def compose_document(text: str, loader_class: Any = Yaml12Loader) -> yaml.Node |
         loader_class: A loader of PyYAML, whose resolvers decide the tags of scalars.
 
     Raises:
-        YamlError: The text is no YAML, or more than one document.
+        YamlError: The text is not YAML, or more than one document.
     """
     loader: Any = None
     try:
@@ -206,7 +206,7 @@ class NodeReader:
         return merged | direct
 
     def json(self, node: yaml.Node, subject: str, above: tuple[int, ...] = ()) -> JSON:
-        """The JSON value of a node; None, with an error, for a value that is no JSON.
+        """The JSON value of a node; None, with an error, for a value that is not JSON.
 
         Args:
             node: The node.
@@ -231,13 +231,13 @@ class NodeReader:
         return self.scalar(node, subject)
 
     def scalar(self, node: yaml.Node, subject: str) -> JSON:
-        """The value of a scalar; None, with an error, for one that is no JSON."""
+        """The value of a scalar; None, with an error, for one that is not JSON."""
         try:
             return scalar_value(node)
         except ValueError:
             value, tag = str(node.value), scalar_tag(node)
         if tag in {"bool", "int", "float"}:
-            message = f"{subject}: {value[:40]!r} is no number or word that JSON knows"
+            message = f"{subject}: {value[:40]!r} is not a number or word that JSON knows"
             self.add_error(node, message, "write a finite number, or put it in quotes")
         else:
             self.refuse_tag(node, "str", subject)
@@ -288,7 +288,7 @@ def read_yaml(text: str) -> JSON:
     """The value of a YAML 1.2 document; None for an empty one.
 
     Raises:
-        YamlError: It is no YAML, or holds a value that JSON does not have.
+        YamlError: It is not YAML, or holds a value that JSON does not have.
 
     >>> read_yaml("a: [1, no]")
     {'a': [1, 'no']}

@@ -45,7 +45,7 @@ def rows_of(path: Path, complain: Complain = refuse) -> Iterator[dict[str, Any]]
 
     Args:
         path: The file.
-        complain: Told of each line that is no object, by number, and of a file that cannot be read.
+        complain: Told of each line that is not an object, by number, and of a file that cannot be read.
     """
     try:
         with path.open("rb") as file:

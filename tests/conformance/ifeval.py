@@ -148,7 +148,7 @@ def verdicts(
     Args:
         prompt: The prompt with its instructions and their parameters.
         response: The answer; what is not a text follows nothing.
-        complain: Told of an instruction that is no rule of ours; no answer follows it.
+        complain: Told of an instruction that is not a rule of ours; no answer follows it.
     """
     rules = list(rules_of(prompt, complain))
     text = response if isinstance(response, str) else ""
@@ -185,7 +185,7 @@ def run(
         prompts: The file of prompts.
         responses: The file of answers.
         complain: Told of a line that has no verdicts.
-        remark: Told of an instruction that no answer follows, since it is no rule of ours.
+        remark: Told of an instruction that no answer follows, since it is not a rule of ours.
     """
     by_key: dict[str, dict[str, Any]] = {}
     by_text: dict[str, dict[str, Any]] = {}

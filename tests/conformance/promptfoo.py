@@ -278,7 +278,7 @@ def unjudged(row: Row, error: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print what our judges say; 1 when a line of the file is no row."""
+    """Print what our judges say; 1 when a line of the file is not a row."""
     parser = argparse.ArgumentParser(description="promptfoo's assertions with our judges")
     parser.add_argument("file", type=Path)
     complaints = Complaints()

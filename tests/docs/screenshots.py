@@ -26,7 +26,7 @@ DIGESTS = PICTURES / "screenshots.json"
 CHANGE = (
     "git checkout -q -b shorter",
     'sed -i "/- info: nobody has to act/,/at its pod capacity/d" prompts/alert-severity.prompt.yml',
-    'regauge bump alert-severity minor -m "Say less"; git commit -q -a -m "Say less"',
+    'regauge bump alert-severity minor -m "Shorten the rules"; git commit -q -a -m "Shorten the rules"',
     "regauge gate main",
     "regauge report latest --comment --dry-run > comment.md",
     "regauge report latest -o report.html",

@@ -13,6 +13,7 @@ TERMS = {
     "retries": "how-to/connect-a-provider",
     "API key": "how-to/connect-a-provider",
     "Anthropic": "how-to/connect-a-provider",
+    "Claude": "how-to/connect-a-provider",
     "Azure": "how-to/connect-a-provider",
     "Ollama": "how-to/connect-a-provider",
     "Python function": "how-to/test-an-application",
@@ -43,6 +44,13 @@ TERMS = {
     "CSV": "how-to/write-golden-cases",
     "regressions": "how-to/gate-a-pull-request",
     "pass rates": "how-to/track-pass-rates",
+    "history database": "how-to/track-pass-rates",
+    "run history": "how-to/track-pass-rates",
+    "advisory": "how-to/calibrate-a-judge",
+    "does not block": "how-to/calibrate-a-judge",
+    "batches": "how-to/record-by-batch",
+    "other libraries": "reference/judge-names",
+    "drills": "explanation/robustness",
 }
 
 
@@ -54,3 +62,17 @@ def test_a_term_leads_to_its_page(term: str):
         rf"\b{re.escape(term)}", f"{title} {paragraph}".replace("\n", " "), re.IGNORECASE
     )
     assert found, f"{TERMS[term]}: neither title nor first paragraph has {term!r}"
+
+
+# Questions that a section answers, each with the title of that section.
+SECTIONS = {
+    "what to commit to git": "how-to/install",
+    "what needs an API key": "how-to/connect-a-provider",
+    "anthropic: claude": "how-to/connect-a-provider",
+}
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_a_question_is_the_title_of_a_section(title: str):
+    text = FENCE.sub("", (DOCS / f"{SECTIONS[title]}.md").read_text(encoding="utf-8"))
+    assert title.lower() in [heading.lower() for heading in re.findall(r"(?m)^## (.+)$", text)]

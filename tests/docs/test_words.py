@@ -32,7 +32,7 @@ BANNED = {
     r"people|persons?": "user, reviewer, author",
     r"draws?|drawn|drew": "trial, run",
 }
-# Pattern, start of a path (of a page, or below `src/regauge`), and the reason.
+# Pattern, start of a path (below `src/regauge`, or of a file elsewhere), and the reason.
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"draws?|drawn|drew", "stats/", "random numbers are drawn"),
     (r"answers?|answered", "sim/server.py", "a server answers a request"),
@@ -48,12 +48,15 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     (r"answers?|answered", "docs/reference/judges.md", "judges of the answer to a question"),
     (r"answers?|answered", "history/_store.py", "a column of the store"),
     (r"main('s)?", "reports/html/assets/", "an element of HTML"),
+    (r"answers?|answered", "docs/reference_tables.py", "a chapter of judges"),
+    (r"answers?|answered", "examples/support-service/app/", "its recordings are keyed by its code"),
+    (r"answers?|answered", "examples/real-answers/build.py", "descriptions of prompts"),
 )
 ANY_BANNED = re.compile(rf"\b(?:{'|'.join(BANNED)})\b", re.IGNORECASE)
 ALLOWED = re.compile(r"<!-- words: ok \S.*? -->")
 CODE = re.compile(r"`[^`\n]+`|<!--.*?-->|\]\([^)]*\)", re.DOTALL)
 FRONTED = re.compile(r"(?:^|(?<=[.!?] ))(?:No|Nothing|None|Nobody|Never) [a-z]", re.MULTILINE)
-CHECKED = PAGES
+CHECKED = [*PAGES, *sorted((ROOT / "examples").glob("*/README.md"))]
 
 
 def lines_of(page):
@@ -178,7 +181,7 @@ def banned_words(texts, name):
                 continue
             for hit in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
                 line = number + text.count("\n", 0, hit.start())
-                yield f"src/regauge/{name}:{line}: {hit[0]!r}: {instead}"
+                yield f"{name}:{line}: {hit[0]!r}: {instead}"
 
 
 def test_messages_of_the_code_use_no_banned_word():
@@ -194,13 +197,11 @@ def test_messages_of_the_code_use_no_banned_word():
 
 
 def assets():
-    """The scripts and templates of pages, each with its path below `src/regauge`."""
+    """The scripts and templates of reports, each with its path below `src/regauge`."""
     source = ROOT / "src/regauge"
-    paths = (source / "reports/html/assets").iterdir()
+    paths = [*(source / "reports/html/assets").glob("*.js"), *source.rglob("*.j2")]
     return [
-        (path.read_text(encoding="utf-8"), str(path.relative_to(source)))
-        for path in sorted(paths)
-        if path.suffix in {".js", ".j2"}
+        (path.read_text(encoding="utf-8"), str(path.relative_to(source))) for path in sorted(paths)
     ]
 
 
@@ -209,15 +210,94 @@ def test_pages_of_reports_use_no_banned_word():
     assert not [hit for text, name in assets() for hit in banned_words([(1, text)], name)]
 
 
-def test_names_in_scripts_of_pages_say_what_they_hold():
+# Names that a script or a template binds.
+BINDINGS = {
+    ".js": r"\b(?:const|let|function) (\w+)|\((\w+)(?:, (\w+))?\) =>",
+    ".j2": r"\{%-? *(?:for|set) (\w+)(?:, (\w+))?(?:, (\w+))?|\{%-? *macro (\w+)\((\w*)",
+}
+
+
+def test_names_in_assets_say_what_they_hold():
     wrong = [
         f"{name}: {bound}"
         for text, name in assets()
-        if name.endswith(".js")
-        for names in re.findall(r"\b(?:const|let|function) (\w+)|\((\w+)(?:, (\w+))?\) =>", text)
+        for names in re.findall(BINDINGS[name[-3:]], text)
         for bound in names
         if bound in NO_NAMES
     ]
+    assert not wrong, "\n".join(wrong)
+
+
+# The name of a branch, the messages of prompts and the input that they fill in.
+NO_TEXT = re.compile(
+    r"branches: \[main\]|origin/main|^inputs: \[answer\]|(?s:^messages:.*)", re.MULTILINE
+)
+
+
+def test_workflows_and_scaffolded_files_use_no_banned_word():
+    """The action, the workflows of this repository, and files that `init` and `new` write."""
+    directories = (".github", "src/regauge/scaffold/templates")
+    paths = [path for name in directories for path in (ROOT / name).rglob("*.*")]
+    assert len(paths) > 15
+    wrong = [
+        hit
+        for path in paths
+        for hit in banned_words(
+            [(1, NO_TEXT.sub("", path.read_text(encoding="utf-8")))], str(path.relative_to(ROOT))
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def texts_of_scripts():
+    """Docstrings and messages of the scripts that write the docs, and of examples."""
+    paths = [*(ROOT / "docs").glob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    for path in sorted(paths):
+        yield path, [*docstrings(path), *((n, text) for n, text in messages(path) if " " in text)]
+
+
+def test_descriptions_of_benchmarks_use_no_banned_word():
+    """The docstring of a script is its help."""
+    wrong = [
+        hit
+        for path in sorted((ROOT / "benchmarks").glob("*.py"))
+        for number, text in list(prose_of(path))[:1]
+        for hit in banned_words(
+            [(number, re.sub(r"(?m)^    .*", "", text))], str(path.relative_to(ROOT))
+        )
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_examples_and_scripts_of_the_docs_use_no_banned_word():
+    wrong = [
+        hit
+        for path, texts in texts_of_scripts()
+        for hit in banned_words(texts, str(path.relative_to(ROOT)))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+# `is not a JSON file`, not `is no JSON file`; `there is no file` is English.
+NO_NOUN = re.compile(
+    r"(?<!there )\b(?:is|are) no (?!longer|better|other|limit)[a-z][\w-]*", re.IGNORECASE
+)
+
+
+def test_what_a_value_is_not_is_said_with_not():
+    """In messages and docstrings; responses that are sent back to a model keep their words."""
+    texts = (
+        (f"{name}:{number}", " ".join(text.split()))
+        for path, name in sources()
+        for number, text in (*messages(path), *docstrings(path))
+        if not name.startswith(TEXTS_APART) and name != "judges/model/_claims.py"
+    )
+    pages = (
+        (f"{page.relative_to(ROOT)}:{number}", line)
+        for page in PAGES
+        for number, line in lines_of(page)
+    )
+    wrong = [f"{place}: {hit}" for place, text in (*texts, *pages) for hit in NO_NOUN.findall(text)]
     assert not wrong, "\n".join(wrong)
 
 

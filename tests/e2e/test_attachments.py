@@ -104,7 +104,7 @@ def test_other_content_under_the_same_name_is_another_case_and_needs_a_recording
         ),
         (
             {"image": "shots/fake.png"},
-            "the content of 'shots/fake.png' is no image of this file type",
+            "the content of 'shots/fake.png' is not image data of this file type",
         ),
         ({"image": "shots/paper.pdf"}, "the image 'shots/paper.pdf' does not end in .png, .jpg"),
         ({"image": "shots/huge.png"}, "the file 'shots/huge.png' cannot be read"),

@@ -224,7 +224,7 @@ def test_judges_are_named_wherever_judges_are_given(checked: EvalProject):
         ('{"contans": "x"}', "no judge 'contans'; did you mean 'contains'?"),
         ('{"as_judge": "calm"}', "fix: write package.module:function"),
         ('{"as_judge": "absent:calm"}', "No module named 'absent'"),
-        ('{"panel": ["json_parses", "json_parses"]}', "is no LLM judge"),
+        ('{"panel": ["json_parses", "json_parses"]}', "is not an LLM judge"),
     ],
 )
 def test_a_name_that_is_no_judge_is_refused(checked: EvalProject, judges: str, message: str):

@@ -458,7 +458,7 @@ def digits(text: str) -> Callable[[Path], object]:
         (digits("9" * 4000), "an integer of 4000 digits"),
         (digits("9" * 5000), "an integer of 5000 digits"),
         (digits("1e999"), "too large a number"),
-        (digits("NaN"), "NaN is no JSON number"),
+        (digits("NaN"), "NaN is not a JSON number"),
         (
             rows('{"case": "a"}\n'),
             "trials.jsonl:1: written by another version of regauge, or damaged: `node` is missing",

@@ -380,7 +380,7 @@ def test_a_script_that_makes_no_sense_is_refused(shop: EvalProject):
         ({"tools": "shopp"}, "there is no file fixtures/tools/shopp.yml"),
         ({"tools": "bad"}, "fixtures/tools/bad.yml:1: lookup: an entry has no `result`"),
         ({"tools": "bad"}, "bad.yml:2: refund: an entry has no key 'fnction'\n  fix: did you mean"),
-        ({"tools": "bad"}, "bad.yml:3: *: 'eror' is no result\n  fix: did you mean 'error'?"),
+        ({"tools": "bad"}, "bad.yml:3: *: 'eror' is not a result\n  fix: did you mean 'error'?"),
     ]
     shop.write(
         "fixtures/tools/bad.yml", "lookup: [{args: {id: 1}}]\nrefund: {fnction: a:b}\n'*': eror\n"

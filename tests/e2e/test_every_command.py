@@ -45,6 +45,18 @@ def _help(*words: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_list_of_a_groups_commands_has_whole_sentences(name: str):
+    assert not re.findall(r"(?m)^  \S+ .*\.\.\.$", _help(name))
+
+
+@pytest.mark.parametrize("words", [*_leaves(), ("refine",)], ids=" ".join)
+def test_the_value_of_an_option_has_a_name(words: tuple[str, ...]):
+    """`N` or `NAME`, not the `INTEGER RANGE` of click."""
+    types = r"(?m)^  .*--[\w-]+ (?:INTEGER|FLOAT|TEXT|BOOLEAN|FILENAME|DIRECTORY)\b.*$"
+    assert not re.findall(types, _help(*words))
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_help_of_a_command_has_examples_and_exit_codes(name: str):
     text = _help(name)
     assert "Examples:" in text

@@ -276,16 +276,16 @@ def test_declarations_that_make_no_sense_are_refused_at_collection(project: Eval
     rows = [
         ("command_judge('node judge.js')", "command is a list of texts, not 'node judge.js'"),
         ("command_judge([])", "the command is empty"),
-        ("command_judge(['x'], env=['A=B'])", "'A=B' is no name of an environment variable"),
+        ("command_judge(['x'], env=['A=B'])", "'A=B' is not a name of an environment variable"),
         ("command_judge(['x'], timeout_s=0)", "timeout_s is a number up to 3600, not 0"),
         ("command_judge(['x'], pass_at=2)", "pass_at is a number up to 1, not 2"),
         ("command_judge(['x'], files=['none.txt'])", "'none.txt' cannot be read"),
-        ("http_judge('ftp://x/y')", "'ftp://x/y' is no address"),
-        ("http_judge('judge.example')", "is no address"),
+        ("http_judge('ftp://x/y')", "'ftp://x/y' is not an address"),
+        ("http_judge('judge.example')", "is not an address"),
         ("http_judge('https://me:pw@x/y')", "holds a user name or a password"),
         ("http_judge('https://x/y', method='GET')", "no method 'GET'"),
-        ("http_judge('https://x', headers={'A': 'Bearer abc'})", "no name of an environment"),
-        ("http_judge('https://x', headers={'A b': 'C'})", "'A b' is no name of a header"),
+        ("http_judge('https://x', headers={'A': 'Bearer abc'})", "not a name of an environment"),
+        ("http_judge('https://x', headers={'A b': 'C'})", "'A b' is not a name of a header"),
     ]
     (project.root / "evals/test_triage.py").unlink()
     for number, (judge, _) in enumerate(rows):

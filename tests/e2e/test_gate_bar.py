@@ -493,7 +493,7 @@ def ask_less(broken: Broken) -> None:
         (repeat_ids, 2, "is taken"),
         (link_prompt, 1, "gate: rejected"),
         (link_prompts, 1, "broken of 24 cases"),
-        (accept_by_pattern, 1, "'*', which is no golden case"),
+        (accept_by_pattern, 1, "'*', which is not a golden case"),
         (edit_a_released_digest, 1, "gate: rejected"),
         (drop_the_version, 1, "has no version any more"),
         (call_through_another_provider, 1, "broken of 24 cases"),

@@ -151,7 +151,7 @@ def test_lint_names_accepted_cases_that_no_dataset_has(gated: EvalProject):
     )
     line = text[: text.index("    text: Reword")].count("\n") + 2
     problems = [
-        f"prompts/triage.prompt.yml:{line}: `accepted` names 'disk-9', which is no golden case of",
+        f"prompts/triage.prompt.yml:{line}: `accepted` names 'disk-9', which is not a golden case of",
         f"prompts/triage.prompt.yml:{line + 1}: `removed` names 'disk-001', which is still there",
         f"prompts/triage.prompt.yml:{line + 1}: `removed` names 'disk-8', which the base version",
     ]

@@ -220,9 +220,9 @@ def test_a_model_graded_eval_becomes_a_rubric_that_runs(place: Place, model: Mod
     ("cls", "args", "sample", "why"),
     [
         ("own.eval:Own", {}, {"input": "a", "ideal": "b"}, "its class is Python, which is not run"),
-        ("basic.match:Match", {}, {"input": "a", "ideal": 3}, "`ideal` is no text"),
+        ("basic.match:Match", {}, {"input": "a", "ideal": 3}, "`ideal` is not text"),
         ("basic.match:Match", {}, {"input": "a", "ideal": ""}, "contains the empty text"),
-        ("basic.json_match:JsonMatch", {}, {"input": "a", "ideal": "{"}, "`ideal` is no JSON"),
+        ("basic.json_match:JsonMatch", {}, {"input": "a", "ideal": "{"}, "`ideal` is not JSON"),
         ("modelgraded.classify:ModelBasedClassify", {"modelgraded_spec": "../x"}, {"input": "a"}, "the definition ../x of its judge is missing"),
     ],
 )  # fmt: skip
@@ -313,7 +313,7 @@ def test_every_criterion_becomes_a_check(place: Place):
     text = report(place)
     assert "out/evals/eval_1/eval.json" in text
     for why in ("Python code, which is not run", "computed from other graders",
-                "no `pass_threshold`", "no pair of numbers"):  # fmt: skip
+                "no `pass_threshold`", "not a pair of numbers"):  # fmt: skip
         assert why in text
     assert "0 errors" in place.regauge("lint")
 
@@ -336,9 +336,9 @@ def test_texts_that_an_item_holds_are_the_outputs_of_a_target(place: Place):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"a.json": "{}"}, "a.json is no eval of OpenAI's API"),
+        ({"a.json": "{}"}, "a.json is not an eval of OpenAI's API"),
         ({"a.json": '{"testing_criteria": [],\n'}, "a.json:1: not YAML"),
-        ({"a.json": '{"testing_criteria": []}', "d.jsonl": '{"item": {}}\n{"item": NaN}'}, "d.jsonl:2: not JSON: NaN is no JSON number"),
+        ({"a.json": '{"testing_criteria": []}', "d.jsonl": '{"item": {}}\n{"item": NaN}'}, "d.jsonl:2: not JSON: NaN is not a JSON number"),
         ({"a.yaml": "x: 1\n"}, "a.yaml defines no eval"),
         ({"a.yaml": "x:\n  class: evals.elsuite.basic.match:Match\n  args: {samples_jsonl: ../../../etc/passwd}\n"}, "is outside of the repository"),
         ({"a.yaml": "x:\n  class: evals.elsuite.basic.match:Match\n  args: {samples_jsonl: s.jsonl}\n"}, "s.jsonl is missing"),
@@ -669,7 +669,7 @@ Restart {{pod}}
     [
         ("prompty", "a.prompty", UNREAD_PROMPTY, {3: "`authors`", 6: "`model.response`", 8: "`model.connection.kind`", 11: "setting of the provider: logit_bias", 15: "`inputs.pod.enumValues`", 18: "`template.strict`"}),
         ("dotprompt", "a.prompt", UNREAD_DOTPROMPT, {2: "`name`", 5: "`input.foo`", 7: "`output.format`", 8: "`output.bar`", 11: "setting of the provider: safety", 12: "`tools.own`"}),
-        ("dotprompt", "a.prompt", "---\ninput: pod\nconfig: 3\n---\nHi", {2: "`input`, which is no mapping", 3: "`config`, which is no mapping"}),
+        ("dotprompt", "a.prompt", "---\ninput: pod\nconfig: 3\n---\nHi", {2: "`input`, which is not a mapping", 3: "`config`, which is not a mapping"}),
     ],
 )  # fmt: skip
 def test_each_key_without_counterpart_has_its_line_in_the_report(
@@ -785,7 +785,7 @@ def test_a_dotprompt_with_deerrors_runs(place: Place, model: Model):
     [
         ("prompty", "a.prompty", "Hello", "a.prompty has no front matter"),
         ("prompty", "a.prompty", "---\nname: a\n", "a.prompty:1: its front matter has no end"),
-        ("prompty", "a.prompty", "---\n- a\n---\n", "its front matter is no mapping"),
+        ("prompty", "a.prompty", "---\n- a\n---\n", "its front matter is not a mapping"),
         ("prompty", "a.prompty", "---\nname: [\n---\nHi", "a.prompty:2: not YAML"),
         ("prompty", "a.prompty", "---\nmodel: {api: embedding}\n---\nHi", "a prompt of embedding"),
         ("prompty", "a.prompty", "---\nname: a\nsample: ${file:../../etc/passwd}\n---\nHi", "outside of the repository"),
@@ -911,7 +911,7 @@ def test_a_log_that_cannot_be_read_is_refused(
     file = eval_log(place, members)
     assert message in place.regauge("import", "inspect", "a.eval", code=2)
     file.write_bytes(file.read_bytes()[:-9])
-    assert "a.eval is no whole zip file" in place.regauge("import", "inspect", "a.eval", code=2)
+    assert "a.eval is not a whole zip file" in place.regauge("import", "inspect", "a.eval", code=2)
     assert place.files() == ["a.eval"]
 
 
@@ -936,7 +936,7 @@ def test_a_damaged_log_in_zstandard_is_refused(place: Place, start: int):
         ("deepeval", "a.json", '[{"scenario": "s"}]', "a.json:1: a conversation: write `turns`"),
         ("deepeval", "a.py", "def f(:\n", "a.py:1: not Python"),
         ("deepeval", "a.py", "(" * 5000, "a.py:1: not Python"),
-        ("deepeval", "a.txt", "input", "a.txt is no JSON, JSON Lines, CSV or Python file"),
+        ("deepeval", "a.txt", "input", "a.txt is not JSON, JSON Lines, CSV or Python file"),
         ("langsmith", "a.jsonl", '{"inputs": {}}\n{"inputs"', "a.jsonl:2: not JSON"),
         ("langsmith", "a.jsonl", "[" * 100_000, "a.jsonl:1: not JSON"),
         ("langsmith", "a.json", '{"input": "a"}', "a.json has no row with `inputs`"),

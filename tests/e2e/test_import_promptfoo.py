@@ -209,7 +209,7 @@ def test_a_small_file_that_stands_for_a_huge_value_is_refused(here: Here):
 def test_what_does_not_exist_or_is_no_configuration_is_refused(here: Here):
     assert "nowhere.yaml does not exist" in here.run("nowhere.yaml", code=2)
     here.write("compose.yaml", "services: {}\n")
-    assert "is no configuration of promptfoo" in here.run("compose.yaml", code=2)
+    assert "is not a configuration of promptfoo" in here.run("compose.yaml", code=2)
     (here.root / "link.yaml").symlink_to("compose.yaml")
     assert "link.yaml is a link, which is not followed" in here.run("link.yaml", code=2)
     here.write("own.mjs", "export default {}")

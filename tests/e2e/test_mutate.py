@@ -532,7 +532,7 @@ def test_wrong_use_of_suggest_is_refused_before_any_call(mutating: Mutating):
     mutating.project.write(
         "fixtures/golden/triage.csv", "id,inputs.text,expected.severity\na,disk is full,critical\n"
     )
-    assert "is no JSONL file" in mutating.regauge("--suggest", "--apply", code=2)
+    assert "is not a JSONL file" in mutating.regauge("--suggest", "--apply", code=2)
     assert mutating.endpoint.total == 0
 
 

@@ -148,7 +148,7 @@ def test_a_second_start_fetches_what_is_missing_and_nothing_twice(api: OpenAI, t
     failures = (tmp_path / "out/failures.txt").read_text()
     assert "file file-1: HTTP Error 404" in failures
     assert "run evalrun_2 of eval_3: HTTP Error 400" in failures
-    assert "run ../../evil of eval_3: '../../evil' is no id" in failures
+    assert "run ../../evil of eval_3: '../../evil' is not an id" in failures
     assert "5 evals in out, " in done.stdout
     del runs[3]
     runs[1]["status"] = "completed"

@@ -336,10 +336,10 @@ ERROR collecting evals/test_triage.py
 evals/test_triage.py:5: the eval has no judges, so nothing would be measured
   fix: give golden(..., judges=[...]) at least one, or give the golden cases `checks`
 ERROR at setup of test_plain
-evals/test_a_no_golden.py::test_plain uses `result` but is no eval
+evals/test_a_no_golden.py::test_plain uses `result` but is not an eval
   fix: decorate it with @golden("<prompt>", judges=[...])
 ERROR evals/test_triage.py - evals/test_triage.py:5: the eval has no judges, so nothing would be measured
-ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py::test_plain uses `result` but is no eval\
+ERROR evals/test_a_no_golden.py::test_plain - Failed: evals/test_a_no_golden.py::test_plain uses `result` but is not an eval\
 """)
 
 
@@ -384,9 +384,9 @@ ERROR evals/test_triage.py - evals/test_triage.py:4: trials must be from 1 to 10
             "@golden('triage', judges=[7])\ndef test_a(result): pass",
             snapshot("""\
 ERROR collecting evals/test_triage.py
-evals/test_triage.py:4: 7 is no judge
+evals/test_triage.py:4: 7 is not a judge
   fix: give a judge of regauge.judges, such as max_words(40), or a function (output, case) -> bool | float | Verdict
-ERROR evals/test_triage.py - evals/test_triage.py:4: 7 is no judge\
+ERROR evals/test_triage.py - evals/test_triage.py:4: 7 is not a judge\
 """),
         ),
         (

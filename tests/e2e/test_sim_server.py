@@ -471,4 +471,4 @@ def test_the_command_explains_a_wrong_option():
     words = [sys.executable, "-m", "regauge", "sim", "--fault", "nap=0.1"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: 'nap' is no fault\n  fix: use an HTTP status")
+    assert done.stderr.startswith("error: 'nap' is not a fault\n  fix: use an HTTP status")

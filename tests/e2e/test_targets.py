@@ -1072,9 +1072,9 @@ accepted = [{case = "c6", reason = "wanted"}, {case = "NAME", reason = "wanted"}
     repository.settings(provider=TABLE + change.replace("NAME", "c9"))
     faulty = repository.command("gate", "main")
     assert faulty.returncode == 1
-    assert "`accepted` names 'c9', which is no golden case of triage" in faulty.stdout
+    assert "`accepted` names 'c9', which is not a golden case of triage" in faulty.stdout
     linted = repository.command("lint", "--base", "main")
-    assert "`accepted` names 'c9', which is no golden case of triage" in linted.stdout
+    assert "`accepted` names 'c9', which is not a golden case of triage" in linted.stdout
 
     repository.settings(provider=TABLE + change.replace("NAME", "c7"))
     assert "`accepted` names" not in repository.command("lint", "--base", "main").stdout

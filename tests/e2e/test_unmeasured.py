@@ -82,10 +82,10 @@ UNMEASURED = {
             above=f"def odd(output, case):\n    return Verdict({fields})\n", judges="odd"
         )
         for what, fields in {
-            "a score that is no number": "outcome='pass', score=float('nan'), reason=''",
+            "a score that is not a number": "outcome='pass', score=float('nan'), reason=''",
             "an endless score": "outcome='pass', score=float('inf'), reason=''",
             "a score above 1": "outcome='pass', score=7, reason=''",
-            "a cost that is no number": (
+            "a cost that is not a number": (
                 "outcome='pass', score=1.0, reason='', cost_usd=float('nan')"
             ),
             "an unknown outcome": "outcome='passed', score=1.0, reason=''",

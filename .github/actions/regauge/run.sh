@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs regauge with the inputs of the action. They come as INPUT_ variables, and each becomes one
-# word of one command, whatever is in it.
+# Run regauge with the inputs of the action. Each INPUT_ variable becomes one word of one command,
+# whatever it contains.
 set -euo pipefail -o noglob
 
 refuse() {
@@ -8,7 +8,7 @@ refuse() {
     exit 2
 }
 
-word() { # NAME: the input, which is no option and has no line break
+word() { # NAME: print the input; refuse an option and a line break
     local value="${!1:-}"
     case "$value" in
     -* | *$'\n'* | *$'\r'*) refuse "the input ${1#INPUT_} cannot be used" ;;
@@ -27,7 +27,7 @@ recheck="$(word INPUT_RECHECK)"
 feedback_pr="$(word INPUT_FEEDBACK_PR)"
 more_trials="$(word INPUT_MORE_TRIALS)"
 [[ "$more_trials" =~ ^[0-9]*$ ]] || refuse "the input MORE_TRIALS is a number"
-# What people wrote, on one line; it follows a `=`, so it may begin as it likes.
+# Free text, on one line; it follows a `=`, so it may begin with a hyphen.
 reason="${INPUT_ACCEPT_JUDGE_CHANGE:-}"
 reason="${reason//[$'\n\r\t']/ }"
 prompts=()
@@ -57,7 +57,7 @@ evals | gate)
     if ((${#prompts[@]})); then
         refuse "the input PROMPT is for baseline and refine; evals of all prompts run"
     fi
-    rm -f -- "$report/run.json" # one that is there is not of this run
+    rm -f -- "$report/run.json" # an existing record is of an earlier run
     "$python" "${words[@]}" "${common[@]}" || code=$?
     if [[ -f "$report/run.json" ]]; then
         decision="$("$python" -I -c 'import json, sys
@@ -87,7 +87,7 @@ case "$decision" in
 accept | reject | refused | undecided | unmeasured | "") ;;
 *) decision="" ;;
 esac
-# A gate that came to no decision measured nothing, whatever pytest made of it.
+# A gate without a decision measured nothing, whatever pytest's exit code.
 if [[ "${INPUT_COMMAND:-}" == gate && ("$decision" == "" || "$decision" == unmeasured) ]]; then
     code=3
 fi

@@ -1,7 +1,7 @@
 from regauge import golden
 from regauge.judges import equals
 
-# The same cases three ways; the name of an eval is that of its recordings.
+# The same cases three ways; recordings have the name of their eval.
 
 
 @golden("support-function", dataset="support", target="function", judges=[equals()])

@@ -128,7 +128,12 @@ judge_model_option = click.option(
     help="Model of judges that name none, as provider:model.",
 )
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Random seed.",
 )
 limit_option = click.option(
     "--limit",
@@ -175,7 +180,11 @@ install_option = click.option(
 
 
 branch_option = click.option(
-    "--branch", is_flag=False, flag_value="", help="Commit the proposal on a branch."
+    "--branch",
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME]",
+    help="Commit the proposal on a branch.",
 )
 pr_option = click.option(
     "--pr", is_flag=True, help="Push the branch; open or update its pull request."
@@ -222,6 +231,7 @@ def trials_option(low: int, high: int, *, default: int | None = None) -> Callabl
         type=click.IntRange(low, high),
         default=default,
         show_default=default is not None,
+        metavar="N",
         help="Trials per case.",
     )
 
@@ -326,7 +336,7 @@ def parse_inputs(words: Iterable[str]) -> dict[str, JSON]:
     """Parse `--input` options: `NAME=TEXT`, `NAME=@FILE` and `NAME:=JSON`.
 
     Raises:
-        UsageError: An input has no value, is no JSON, or its file cannot be read.
+        UsageError: An input has no value, is not JSON, or its file cannot be read.
     """
     inputs: dict[str, JSON] = {}
     for item in words:

@@ -127,7 +127,7 @@ def diff_command(name: str, *, as_json: bool) -> None:
 @pr_option
 @json_option
 def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
-    """Write a run's revision to the prompt file, its version to prompts.lock."""
+    """Write a run's revision to the prompt file and prompts.lock."""
     project = Project.find()
     run = find_refinement(project, name)
     result = read_result(run)
@@ -147,7 +147,14 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
 
 @click.command(name="reject")
 @click.argument("name", metavar="RUN", cls=NamedRun)
-@click.option("--edit", "edits", type=click.IntRange(min=1), multiple=True, help="Only this edit.")
+@click.option(
+    "--edit",
+    "edits",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="Only this edit.",
+)
 @json_option
 def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
     """Reject a run's edits for later runs."""

@@ -61,7 +61,7 @@ _GAP_MAX_H = 24 * 366
 _EPILOG = """\
 \b
 Examples:
-  regauge baseline update                  top up the baselines of all prompts
+  regauge baseline update                  update the baselines of all prompts
   regauge baseline update alert-severity --dry-run
   regauge baseline update --recheck 1      and re-check complete ones
   regauge baseline show alert-severity
@@ -130,11 +130,12 @@ def update(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run new trials of the base for the baselines of PROMPTs, or of all prompts.
+    """Update the baselines of PROMPTs, by default all.
 
-    Run it on the default branch, after merges and nightly. A baseline is complete with 12 trials
-    per case from 3 sessions, or more for fewer than 17 cases. Each version is compared with the
-    version before and with the anchor. `--record none` uses only the local store.
+    It makes new trials of the base. Run it on the default branch, after merges and nightly. A
+    baseline is complete with 12 trials per case from 3 sessions, or more for fewer than 17 cases.
+    Each version is compared with the version before and with the anchor. `--record none` uses only
+    the local store.
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
@@ -200,7 +201,7 @@ def update(
 @click.option("--all", "all_cases", is_flag=True, help="Also show cases that always pass.")
 @json_option
 def show(prompts: tuple[str, ...], *, all_cases: bool, as_json: bool) -> None:
-    """Show the baselines of PROMPTs, or of all prompts, with flaky cases."""
+    """Show the baselines and flaky cases of PROMPTs, by default all."""
     project = Project.find()
     baselines = [*_baselines(project, prompts)]
     if as_json:
@@ -251,9 +252,9 @@ def flaky(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run each case of prompt NAME several times, and report how often results repeat.
+    """Report how often the results of prompt NAME repeat.
 
-    Stored trials are used first.
+    Each case runs several times; stored trials are used first.
     """
     project = Project.find()
     if options["model"] is not None:  # a replay, as of --dry-run, does not check it
@@ -368,7 +369,7 @@ def simulate(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Simulate what the gate detects with the cases of PROMPTs, or of all prompts.
+    """Simulate what the gate detects with PROMPTs, by default all.
 
     From the baselines: false alarms, sensitivity to a broken case and to losses, and cost. It makes
     no calls.

@@ -216,7 +216,7 @@ def _yaml(text: str, subject: str) -> JSON:
 
 def _spec(judge: str, params: tuple[str, ...]) -> JSON:
     spec = _yaml(judge, "the judge")
-    if not isinstance(spec, (str, dict, list)):  # a number is no name of a judge
+    if not isinstance(spec, (str, dict, list)):  # a number is not a name of a judge
         spec = judge
     if not params:
         return spec
@@ -256,10 +256,10 @@ def _completion(text: str) -> Completion:
 def _case(name: str | None) -> GoldenCase:
     document: JSON = _yaml(read_file(name, is_stdin=name == STDOUT), name) if name else {}
     if not isinstance(document, Mapping):
-        raise UsageError(f"{name} is no golden case: a mapping with `inputs` and `expected`")
+        raise UsageError(f"{name} is not a golden case: a mapping with `inputs` and `expected`")
     inputs = document.get("inputs") or {}
     if not isinstance(inputs, Mapping):
-        raise UsageError(f"{name}: `inputs` is no mapping")
+        raise UsageError(f"{name}: `inputs` is not a mapping")
     return GoldenCase(
         id=str(document.get("id", "case")),
         inputs=inputs,
@@ -289,6 +289,7 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
+    metavar="N",
     help="Judgements per output: the first is compared with the label, the others with the first.",
 )
 @click.option(

@@ -130,7 +130,7 @@ class _MutateOptions:
 @click.option(
     "--mark", "marks", multiple=True, metavar="ID", help="Mark a mutant equivalent; no calls."
 )
-@click.option("--reason", metavar="TEXT", help="Why marked mutants are equivalent.")
+@click.option("--reason", metavar="REASON", help="Why marked mutants are equivalent.")
 @click.option(
     "--suggest",
     "suggesting",
@@ -217,7 +217,7 @@ def _choose_proposers(text: str, output: str | None) -> tuple[str, ...]:
     """The proposers of golden cases in `--proposers`, by default all.
 
     Raises:
-        UsageError: A proposer is unknown, or the output is no JSON file.
+        UsageError: A proposer is unknown, or the output is not a JSON file.
     """
     if output is not None and output != STDOUT and not output.endswith(".json"):
         raise UsageError(f"{output}: suggestions are JSON", fix="end the name in .json")
@@ -280,13 +280,13 @@ def _check_appendable(subject: MutationSubject) -> None:
     """Check, before any call, that cases can be added to the datasets.
 
     Raises:
-        UsageError: A dataset is no JSONL file.
+        UsageError: A dataset is not a JSONL file.
     """
     for member in subject.members.values():
         path = member.suite.dataset.path
         if path.suffix != ".jsonl":
             fix = "leave --apply out, and add the cases by hand"
-            message = f"{short_path(path)} is no JSONL file, so nothing is added to it"
+            message = f"{short_path(path)} is not a JSONL file, so nothing is added to it"
             raise UsageError(message, fix=fix)
 
 

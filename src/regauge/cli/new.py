@@ -217,7 +217,9 @@ def workflow_command(
 @dataset_option
 @from_run_option
 @click.option("--case", metavar="CASE", help="--from-run: the case to copy; by default ID.")
-@click.option("--trial", type=click.IntRange(min=0), help="--from-run: the trial to use.")
+@click.option(
+    "--trial", type=click.IntRange(min=0), metavar="N", help="--from-run: the trial to use."
+)
 @click.option(
     "--expected-from-output",
     is_flag=True,
@@ -252,8 +254,9 @@ def case_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Add case ID to the golden dataset of prompt NAME, without keys and other secrets.
+    """Add case ID to the golden dataset of prompt NAME.
 
+    Keys and other secrets are left out.
     --from-run takes a failed trial if there is one; inputs and --expected replace the run's.
     The case goes to the dataset that it has in the run, or to --dataset.
     --from-spans writes candidates to fixtures/candidates/NAME.jsonl or --output, with personal data
@@ -417,7 +420,7 @@ def _edit(document: dict[str, JSON]) -> dict[str, JSON]:
     try:
         value = read_json(text)
     except ValueError as error:
-        raise UsageError(f"what the editor left is no JSON: {error}") from error
+        raise UsageError(f"what the editor left is not JSON: {error}") from error
     if not isinstance(value, dict) or not {"id", "inputs"} <= value.keys():
         raise UsageError("what the editor left has no `id` and `inputs`, so nothing was added")
     return cast("dict[str, JSON]", value)

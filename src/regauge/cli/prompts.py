@@ -458,7 +458,7 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @click.command(name="bump", epilog=_BUMP_EPILOG)
 @click.argument("prompt", metavar="NAME")
 @click.argument("part", required=False, type=click.Choice(["major", "minor", "patch"]))
-@click.option("-m", "--message", metavar="TEXT", help="Changelog entry.")
+@click.option("-m", "--message", metavar="MESSAGE", help="Changelog entry.")
 @click.option("--allow-unchanged", is_flag=True, help="Release even if nothing changed.")
 @dry_run_option
 @json_option

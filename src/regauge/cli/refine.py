@@ -285,7 +285,7 @@ Examples:
   regauge refine alert-severity            propose; leave the prompt file as it is
   regauge refine alert-severity --dry-run
   regauge refine alert-severity --apply    write the file, its version and prompts.lock
-  regauge refine alert-severity --branch   commit the proposal on a branch of its own
+  regauge refine alert-severity --branch   commit the proposal on a separate branch
   regauge refine alert-severity --pr       push the branch and open or update its pull request
   regauge refine show latest
 """
@@ -314,8 +314,12 @@ class _RunCommand(click.Command):
 
 @click.command(name=RUN, cls=_RunCommand, epilog=_EPILOG)
 @click.argument("prompt", metavar="NAME")
-@click.option("--max-cycles", type=click.IntRange(min=1), help="Rounds of edit and test.")
-@click.option("--budget-refiner-calls", type=click.IntRange(min=0), help=_REFINER_CALLS)
+@click.option(
+    "--max-cycles", type=click.IntRange(min=1), metavar="N", help="Rounds of edit and test."
+)
+@click.option(
+    "--budget-refiner-calls", type=click.IntRange(min=0), metavar="N", help=_REFINER_CALLS
+)
 @click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
 @click.option("--remove-unused", is_flag=True, help=_REMOVE_UNUSED)
 @refiner_option
@@ -527,9 +531,9 @@ def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> No
 @budget_options
 @json_option
 def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
-    """Continue a run that was interrupted or out of calls, without paying again.
+    """Continue a run that was interrupted or out of calls.
 
-    Budgets are for the further calls.
+    Earlier calls are not paid again; budgets are for further calls.
     """
     project = Project.find()
     run = find_refinement(project, name)
@@ -583,7 +587,7 @@ class _RefineGroup(click.Group):
         return self.commands.keys() - {RUN}
 
     def _check_misspelling(self, name: str) -> None:
-        """Check that a name is no misspelt command.
+        """Check that a name is not a misspelt command.
 
         Raises:
             UsageError: It is close to a command, and no prompt or target has this name.

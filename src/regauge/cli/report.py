@@ -89,7 +89,13 @@ _SUFFIXES: dict[str, Format] = {
 )
 @click.option("--against", metavar="RUN", help="Another run to show side by side, for html.")
 @click.option("--comment", is_flag=True, help="Create or update a pull request comment.")
-@click.option("--pr", "number", type=click.IntRange(min=1), help="--comment: the pull request.")
+@click.option(
+    "--pr",
+    "number",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="--comment: the pull request.",
+)
 @click.option("--repo", metavar="OWNER/NAME", help="--comment: the repository.")
 @click.option(
     "--marker",

@@ -95,9 +95,10 @@ def command() -> None:
 @click.option("--sync", is_flag=True, help="Add missing runs of this machine.")
 @json_option
 def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
-    """List runs, newest first, with counts, cost and commit; --json prints a line per run.
+    """List runs, newest first, with counts, cost and commit.
 
-    From .regauge/history.sqlite3, or the store of [tool.regauge] or REGAUGE_STORE.
+    --json prints a line per run. Runs come from .regauge/history.sqlite3, or the store of
+    [tool.regauge] or REGAUGE_STORE.
     """
     project = Project.find()
     try:
@@ -133,7 +134,7 @@ other or a file of one is faulty, 3 a shard or a case is missing.
 )
 @json_option
 def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
-    """Join the shards of a run: one run record, and the recordings of all shards.
+    """Join the run records and recordings of a run's shards.
 
     DIR is what `pytest evals --shard K/N --report DIR` wrote. The joined run is `latest`. For a
     gate, run `regauge gate REF --from latest` after this.
@@ -209,7 +210,7 @@ def _list_local(project: Project, *, limit: int) -> Iterator[RunRecord]:
 
 
 def _run_line(record: RunRecord) -> str:
-    # Trials of the base in a gate are no cases of the run.
+    # Trials of the base in a gate are not cases of the run.
     suites = [suite for suite in record.suites if suite.side != "base"]
     cases = sum(suite.cases for suite in suites)
     failed = sum(suite.failed for suite in suites)
@@ -277,7 +278,7 @@ def compare_command(
     as_json: bool,
     output: str | None,
 ) -> None:
-    """Compare runs with the first: pass rates, and the cases that differ.
+    """Compare runs with the first: pass rates and differing cases.
 
     Two runs are shown with output diffs. A run is an id, a unique beginning of one, `latest`, or a
     directory that --report made; by default the last two. Differences are of mean pass rates of the
@@ -448,9 +449,9 @@ def _name_runs(project: Project, run_a: str | None, run_b: str | None) -> tuple[
         names = [name for name in (run_a, run_b) if name is not None and name != "latest"]
         for name in names:
             _run(project, name)  # report an unknown run first
-        number = "is no other run" if names else "are no two runs"
+        problem = "there is no other run" if names else "there are no two runs"
         fix = f"run {project.run_command}; or name both, see regauge runs list"
-        raise UsageError(f"there {number} with cases on this machine to compare", fix=fix)
+        raise UsageError(f"{problem} with cases on this machine to compare", fix=fix)
     return a, b
 
 
@@ -462,7 +463,7 @@ def _has_cases(run: Path) -> bool:
 
 
 def _any_case(run: RunRecord) -> bool:
-    # Trials of the base in a gate are no cases of the run.
+    # Trials of the base in a gate are not cases of the run.
     return any(suite.cases for suite in run.suites if suite.side != "base")
 
 

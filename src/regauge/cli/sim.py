@@ -28,7 +28,7 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
     """Parse `429=0.2,500=0.05,drop=0.01`.
 
     Raises:
-        UsageError: A name is no fault, a share is no number from 0 to 1, or they exceed 1.
+        UsageError: A name is not a fault, a share is not a number from 0 to 1, or they exceed 1.
 
     >>> parse_faults("429=0.2,drop=0.01").shares
     (('429', 0.2), ('drop', 0.01))
@@ -47,7 +47,7 @@ def parse_faults(text: str, *, seed: int = 0) -> FaultPlan:
             raise UsageError(f"{piece!r} is not a fault with a share", fix=fix)
         if name.strip() not in STATUSES | {"drop", "truncate", "timeout"}:
             fix = "use an HTTP status from 400 to 599, drop, truncate or timeout"
-            raise UsageError(f"{name.strip()!r} is no fault", fix=fix)
+            raise UsageError(f"{name.strip()!r} is not a fault", fix=fix)
         shares.append((name.strip(), share))
     if sum(share for _, share in shares) > 1 + 1e-9:
         message = f"the shares of {text!r} add up to more than 1"
@@ -59,7 +59,7 @@ def parse_rate(text: str) -> RateLimit:
     """Parse `100/s`, `600/m` or `1000/h`.
 
     Raises:
-        UsageError: The text is no such rate.
+        UsageError: The text is not such a rate.
 
     >>> parse_rate("600/m").per_s
     60.0
@@ -141,14 +141,22 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=click.IntRange(0, 65535),
     default=8765,
     show_default=True,
+    metavar="PORT",
     help="Port; 0 selects a free one.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST",
+    help="The address to listen on.",
+)
 @click.option(
     "--latency-ms",
     type=FiniteRange(min=0),
     default=0,
     show_default=True,
+    metavar="X",
     help="Latency of every response.",
 )
 @click.option(
@@ -165,6 +173,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=FiniteRange(min=0),
     default=1.0,
     show_default=True,
+    metavar="X",
     help="Retry-After of an injected 429.",
 )
 @seed_option
@@ -173,6 +182,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     type=FiniteRange(min=0, max=1),
     default=0,
     show_default=True,
+    metavar="X",
     help="How far the model changed under its name.",
 )
 @click.option("--drift-shown", is_flag=True, help="Show drift in `system_fingerprint`.")
@@ -180,6 +190,7 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     "--api-key",
     default=None,
     envvar="REGAUGE_SIM_API_KEY",
+    metavar="KEY",
     help="Respond 401 to requests without this key.",
 )
 @json_option

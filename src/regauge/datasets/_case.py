@@ -374,14 +374,14 @@ class Texts:
             suffixes = ", ".join(_MAGIC[kind])
             raise ValueError(f"the {kind} {reference!r} does not end in {suffixes}")
         if not re.match(formats, data, re.DOTALL):
-            raise ValueError(f"the content of {reference!r} is no {kind} of this file type")
+            raise ValueError(f"the content of {reference!r} is not {kind} data of this file type")
         return hashlib.sha256(data).hexdigest()
 
     def _bytes(self, reference: str, *, bytes_max: int) -> bytes:
         inner = PurePosixPath(reference)
         if not reference.strip() or "\\" in reference or "\0" in reference:
             raise ValueError(
-                f"{reference!r} is no path: write it with / from the folder {self._home_name!r}"
+                f"{reference!r} is not a path: write it with / from the folder {self._home_name!r}"
             )
         if inner.is_absolute() or ".." in inner.parts or ":" in "".join(inner.parts[:1]):
             raise ValueError(

@@ -90,14 +90,14 @@ class Shard:
         """Parse a shard, such as `3/20`.
 
         Raises:
-            UsageError: The text is no shard.
+            UsageError: The text is not a shard.
         """
         number, _, count = text.partition("/")
         plain = re.fullmatch(r"[0-9]{1,6}/[0-9]{1,6}", text)
         if not (plain and 1 <= int(number) <= int(count) <= SHARDS_MAX):
             raise UsageError(
-                f"--shard {text!r} is no shard: they are numbered from 1 to their count, which is"
-                f" {SHARDS_MAX:,} at most\n  fix: write the third of 20 as 3/20"
+                f"--shard {text!r} is not a shard: they are numbered from 1 to their count, which"
+                f" is {SHARDS_MAX:,} at most\n  fix: write the third of 20 as 3/20"
             )
         return cls(number=int(number), count=int(count), assigned_by=assigned_by)
 
@@ -206,7 +206,7 @@ def load_dataset(
     if read is None:
         formats = ", ".join(_READERS)
         source.add_error(
-            None, f"{path.suffix or 'a file without suffix'} is no dataset format", formats
+            None, f"{path.suffix or 'a file without suffix'} is not a dataset format", formats
         )
         raise DatasetError(source.diagnostics)
     reading = Reading(

@@ -142,7 +142,7 @@ def read_jsonl(source: Source) -> Iterator[Record]:
 
 
 def _record(source: Source, number: int, line: str) -> Iterator[Record]:
-    """Yield the record of a line; nothing, with an error added, if it is no object."""
+    """Yield the record of a line; nothing, with an error added, if it is not an object."""
     try:
         value = parse_json(line)
     except _NotJSONError as error:
@@ -163,7 +163,7 @@ def _record(source: Source, number: int, line: str) -> Iterator[Record]:
 
 
 def _whole_line(source: Source) -> str:
-    """The fix for a line that is no record; empty if the file has that fix already."""
+    """The fix for a line that is not a record; empty if the file has that fix already."""
     fix = f'write {source.record_noun} as one {{"key": "value"}} object on a line of its own'
     return "" if any(diagnostic.fix == fix for diagnostic in source.diagnostics) else fix
 
@@ -214,7 +214,7 @@ class _Reader(NodeReader):
             problem = f"{text} reads as {json.dumps(value)} in YAML"
             self.add_error(node, problem, "put it in quotes")
         elif isinstance(value, float) and not math.isfinite(value):
-            self.add_error(node, f"{text} is no JSON number", _FINITE)
+            self.add_error(node, f"{text} is not a JSON number", _FINITE)
         elif value is None or isinstance(value, bool | int | float | str):
             return value
         else:
@@ -300,7 +300,7 @@ class ToolFiles:
         if isinstance(root, yaml.MappingNode):
             tools = reader.entries(root, "the file")
         elif root is not None:
-            problem = "the file is no mapping: results by tool"
+            problem = "the file is not a mapping: results by tool"
             reader.add_error(root, problem, "write `lookup_order:` and a list")
         entries: dict[str, tuple[ToolResult, ...]] = {}
         functions: dict[str, str] = {}
@@ -331,7 +331,7 @@ def _entry(item: JSON, tool: str, file: Source, line: int) -> ToolResult | None:
         return ToolResult(args={}, content=error_content("the call failed"))
     if not isinstance(item, dict):
         fix = (did_you_mean(item, ["error"]) if isinstance(item, str) else "") or _ENTRY_FIX
-        file.add_error(line, f"{tool}: {cut(repr(item), 60)} is no result", fix)
+        file.add_error(line, f"{tool}: {cut(repr(item), 60)} is not a result", fix)
         return None
     unknown = next((key for key in item if key not in _ENTRY_KEYS), None)
     args = item.get("args") or {}
@@ -342,7 +342,7 @@ def _entry(item: JSON, tool: str, file: Source, line: int) -> ToolResult | None:
     elif not {"result", "error"} & item.keys():
         file.add_error(line, f"{tool}: an entry has no `result`", _ENTRY_FIX)
     elif not isinstance(args, dict):
-        file.add_error(line, f"{tool}: `args` is no mapping of arguments to values", _ENTRY_FIX)
+        file.add_error(line, f"{tool}: `args` is not a mapping of arguments to values", _ENTRY_FIX)
     elif {"result", "error"} <= item.keys():
         file.add_error(
             line, f"{tool}: an entry has both `result` and `error`", "remove one of them"

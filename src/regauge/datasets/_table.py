@@ -45,7 +45,7 @@ def count_rows_and_bytes(data: BinaryIO) -> tuple[int, int]:
     """Count the rows of a file and their bytes in memory, until one exceeds its maximum.
 
     Raises:
-        OSError: It is no parquet file; also ValueError and NotImplementedError.
+        OSError: It is not a parquet file; also ValueError and NotImplementedError.
     """
     parquet: Any = importlib.import_module("pyarrow.parquet")
     chunks = _Chunks(parquet.ParquetFile(data))
@@ -312,7 +312,7 @@ def _json_value(source: Source, row: int, column: str, cell: object) -> object:
     if isinstance(cell, list):
         return [_json_value(source, row, column, item) for item in cast("list[object]", cell)]
     if isinstance(cell, float) and not math.isfinite(cell):
-        source.add_error(row, f"{column} is {cell}, which is no JSON number")
+        source.add_error(row, f"{column} is {cell}, which is not a JSON number")
         return None
     if cell is None or isinstance(cell, bool | int | float | str):
         return cell

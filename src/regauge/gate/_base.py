@@ -128,7 +128,7 @@ class SuiteBase:
         breaches: Broken version rules, each of which rejects the change.
         bars: Parts of the bar that the change lowers for this suite.
         edited: Cases with other inputs or expectations than on the base.
-        other_judges: Judges that differ from the baseline's, if that is no refusal.
+        other_judges: Judges that differ from the baseline's, if that is not a refusal.
         newer: Cases added to the base since the change branched off.
         changelog_errors: Errors in changelog entries, each of which rejects the change.
         notes: Sentences for the reader.
@@ -518,7 +518,7 @@ def match_baseline(
     """Find a suite of the base in baselines, newest first.
 
     Args:
-        siblings: Suites of the same prompt and dataset, whose baselines are no other suite's.
+        siblings: Suites of the same prompt and dataset, whose baselines no other suite has.
 
     Raises:
         UsageError: All judges of the suite are advisory.

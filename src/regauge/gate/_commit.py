@@ -280,7 +280,7 @@ class BaseCommit:
         """Parse a baseline, once for commits with the same file.
 
         Raises:
-            BaselineError: It is no baseline.
+            BaselineError: It is not a baseline.
         """
         baseline = self._baselines.get(data)
         if baseline is None:

@@ -239,7 +239,7 @@ class _EditedProject:
             bars += suite.bars
         bars += moved_files(bar, project.labels_dir, new_stems={})
         if self._prompt_changed:
-            # The gate reads baselines at the tip; an older one is no lower bar.
+            # The gate reads baselines at the tip; an older one is not a lower bar.
             new_stems = {
                 base_commit.eval_name(suite): suite.prompt.name for suite in self.candidates
             }

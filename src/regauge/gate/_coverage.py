@@ -147,7 +147,7 @@ def _contract(
         return None
     message = (
         f"its contract (jsonSchema, inputs, tools) changed since {before},"
-        f" but {version} is no new major version"
+        f" but {version} is not a new major version"
     )
     return _breach(
         "contract", head, message, f"regauge bump {quote(head.name)} major -m 'WHAT CHANGED'"
@@ -233,7 +233,7 @@ def coverage_of(
 
 
 def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> Coverage:
-    """The coverage of a selection of evals, in which an omission is no error."""
+    """The coverage of a selection of evals, in which an omission is not an error."""
     left_out = [prompt for prompt, _ in _changed_prompts(base_commit, suites)]
     notes = [
         f"{prompt} changed, and no selected eval measures it as it is now" for prompt in left_out

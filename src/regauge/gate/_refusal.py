@@ -130,7 +130,7 @@ def _read_recorded(data: bytes) -> dict[tuple[Any, ...], dict[str, Any]]:
 def _content(line: dict[str, Any]) -> list[Any]:
     contents = [line.get(name) for name in _RECORDED]
     if isinstance(contents[0], dict):
-        # Latency and price are no part of the content.
+        # Latency and price are not part of the content.
         completion = cast("dict[str, Any]", contents[0])
         contents[0] = [completion.get(name) for name in ("text", "tool_calls", "refusal")]
     return contents
@@ -233,7 +233,7 @@ def _pointless_entry(
     head: Prompt, key: str, case: str, line: int, ids: frozenset[str]
 ) -> Diagnostic:
     if key == "accepted":
-        message = f"`accepted` names {case!r}, which is no golden case of {head.name}"
+        message = f"`accepted` names {case!r}, which is not a golden case of {head.name}"
         return Diagnostic(
             path=head.path, line=line or None, message=message, fix="name a case by its id"
         )

@@ -146,7 +146,7 @@ def _with_deciding_judges(suite: Eval, base: SuiteBase) -> Eval:
 
 
 def _find_graded(base: SuiteBase) -> frozenset[str]:
-    """The judges that give scores: as in the baseline, or all that are no rules."""
+    """The judges that give scores: as in the baseline, or all that are not rules."""
     if base.baseline is not None:
         return base.baseline.graded
     return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))

@@ -255,7 +255,7 @@ class SuiteStage:
         self._rounds.append(self._round(0))
         if blocked:
             smallest = min([self._rounds[0].p_value, *self._rounds[0].scores.values()])
-            # A doubt without a paired test is no result.
+            # A doubt without a paired test is not a result.
             if smallest > self._policy.suite.extend and not self.needs_net_test:
                 self._status = "passed"
         elif self.needs_net_test:

@@ -420,7 +420,7 @@ def numbers_of(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
         if match is None:
-            raise ValueError(f"{text!r} are no trial numbers such as 100-103,105")
+            raise ValueError(f"{text!r} are not trial numbers such as 100-103,105")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or (numbers and first <= numbers[-1]):
             raise ValueError(f"trial numbers {text!r} do not rise")
@@ -617,7 +617,7 @@ class _StoredDocument(_BaselineDocument):
                 raise _contradiction(message, key=name)
             unknown = {*case.failed, *case.abstained, *case.scores}.difference(self.judges)
             if unknown:
-                message = f"case {name!r} names {min(unknown)!r}, which is no judge here"
+                message = f"case {name!r} names {min(unknown)!r}, which is not a judge here"
                 raise _contradiction(message, key=name)
             if any(case.abstained.get(judge, 0) < case.silent for judge in self.judges):
                 message = (
@@ -701,7 +701,7 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         place: Path of the file in messages.
 
     Raises:
-        BaselineError: It is no baseline; every error is listed with its line.
+        BaselineError: It is not a baseline; every error is listed with its line.
     """
     document, text = _document(data, place)
     schema_version = document.get("schema_version") if isinstance(document, dict) else None

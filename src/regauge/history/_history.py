@@ -236,7 +236,7 @@ class History:
         try:
             entry = run_entry(record, partial(read_rows, run))
         except (KeyError, TypeError, AttributeError) as error:
-            problem = f"a line is no row of a run: {type(error).__name__}: {error}"
+            problem = f"a line is not a row of a run: {type(error).__name__}: {error}"
             raise InvalidFileError.at_place(run / "trials.jsonl", problem) from error
         return self._store.add(entry)
 

@@ -36,7 +36,7 @@ class FilePrompt:
         values: The sample inputs.
 
     Raises:
-        InvalidFileError: The front matter is no YAML, no mapping, or has no end.
+        InvalidFileError: The front matter is not a YAML mapping, or has no end.
         SourceError: The file cannot be read.
     """
 
@@ -74,7 +74,7 @@ class FilePrompt:
         """A table of the front matter; any other value is reported."""
         value = self.front.get(key)
         if value is not None and not is_mapping(value):
-            self.note("dropped", f"`{key}`, which is no mapping", key)
+            self.note("dropped", f"`{key}`, which is not a mapping", key)
         return mapping_of(value)
 
     def copy_texts(self, *keys: str) -> None:
@@ -171,7 +171,7 @@ def read_front_matter(file: Path, suite: ImportedSuite) -> tuple[Mapping[str, An
     """The front matter of a file, and the text below it.
 
     Raises:
-        InvalidFileError: It is no YAML, no mapping, or has no end.
+        InvalidFileError: It is not a YAML mapping, or has no end.
         SourceError: The file cannot be read.
     """
     place = suite.repository.relative(file)
@@ -182,7 +182,7 @@ def read_front_matter(file: Path, suite: ImportedSuite) -> tuple[Mapping[str, An
     text = "\n".join(["", *lines[1:end]])
     document = suite.repository.read_yaml(file, text) if end else None
     if not end or not (document is None or is_mapping(document)):
-        message = "its front matter is no mapping" if end else "its front matter has no end"
+        message = "its front matter is not a mapping" if end else "its front matter has no end"
         fix = "write `key: value` lines between two lines `---`"
         raise InvalidFileError([Diagnostic(path=Path(place), line=1, message=message, fix=fix)])
     return mapping_of(document), "\n".join(lines[end + 1 :])

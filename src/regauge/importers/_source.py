@@ -50,7 +50,7 @@ class SourceError(Exception):
     """A part of a source that cannot be read; the rest can.
 
     Args:
-        message: One line; a long one, such as a text that is no path, is cut.
+        message: One line; a long one, such as a text that is not a path, is cut.
     """
 
     def __init__(self, message: str) -> None:
@@ -164,7 +164,7 @@ class SourceTree:
         if "\0" in text:
             raise SourceError("the name of the file has a zero byte")
         if any(len(part.encode()) > _NAME_MAX for part in re.split(r"[\\/]", text)):
-            raise SourceError(f"{reference} is no name of a file")
+            raise SourceError(f"{reference} is not a name of a file")
         if re.match(r"[A-Za-z]:[\\/]|\\\\", text) or text.startswith("~"):
             raise SourceError(f"{reference} is outside of the repository")
         if "\\" in text:
@@ -196,7 +196,7 @@ class SourceTree:
                 matches = (path for path in self.root.glob(pattern) if path.is_file())
                 matched = [*itertools.islice(matches, _GLOB_MAX + 1)]
             except (ValueError, NotImplementedError, OSError) as error:
-                raise SourceError(f"{pattern} is no pattern: {error}") from error
+                raise SourceError(f"{pattern} is not a pattern: {error}") from error
             if len(matched) > _GLOB_MAX:
                 raise SourceError(f"{pattern} matches more than {_GLOB_MAX:,} files")
             if plain := [path for path in matched if not self._is_linked(path)]:
@@ -249,7 +249,7 @@ class SourceTree:
         """The document of a YAML or JSON file, with lines.
 
         Raises:
-            InvalidFileError: It is no YAML, at its line.
+            InvalidFileError: It is not YAML, at its line.
             SourceError: It cannot be read.
         """
         text = self.read_text(path) if text is None else text
@@ -269,7 +269,7 @@ class SourceTree:
         """The document of a JSON file, with the lines of the entries of a list.
 
         Raises:
-            InvalidFileError: It is no JSON, at its line.
+            InvalidFileError: It is not JSON, at its line.
             SourceError: It cannot be read.
         """
         name, text = self.relative(path), self.read_text(path)
@@ -296,7 +296,7 @@ class SourceTree:
         """The rows of a CSV file by the names in its first line, with lines.
 
         Raises:
-            InvalidFileError: It is no CSV, or a row is longer than the first line.
+            InvalidFileError: It is not CSV, or a row is longer than the first line.
             SourceError: It cannot be read.
         """
         name = self.relative(path)
@@ -321,7 +321,7 @@ class SourceTree:
         """The documents of a JSON Lines file, with lines.
 
         Raises:
-            InvalidFileError: A line is no JSON.
+            InvalidFileError: A line is not JSON.
             SourceError: It cannot be read.
         """
         name = self.relative(path)
@@ -413,7 +413,7 @@ class _TableReader(StrictReader):
         return items
 
     def scalar(self, node: yaml.Node, subject: str) -> Any:
-        """The value of a scalar; its text if it is no JSON."""
+        """The value of a scalar; its text if it is not JSON."""
         del subject
         try:
             return scalar_value(node)

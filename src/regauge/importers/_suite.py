@@ -422,7 +422,7 @@ def text_of(value: object) -> str:
 
 
 def chat_of(value: object) -> list[dict[str, JSON]] | None:
-    """The messages of a chat, with contents as text; None if the value is no chat."""
+    """The messages of a chat, with contents as text; None if the value is not a chat."""
     if isinstance(value, str):
         return [{"role": "user", "content": value}]
     messages: list[dict[str, JSON]] = []
@@ -444,7 +444,7 @@ def chat_of(value: object) -> list[dict[str, JSON]] | None:
 
 
 def content_text(value: object) -> str | None:
-    """The joined text of a message's content; None if a part is no text."""
+    """The joined text of a message's content; None if a part is not text."""
     if isinstance(value, str):
         return value
     if is_mapping(value):

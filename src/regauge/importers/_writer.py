@@ -109,7 +109,7 @@ def write_files(plan: FilePlan, root: Path) -> None:
 
 
 def _drop_faulty(imported: Imported, root: Path) -> None:
-    """Remove prompts that are no valid prompt file, and their evals; report them."""
+    """Remove prompts that are not valid prompt file, and their evals; report them."""
     for prompt in [*imported.prompts]:
         file = _prompt_file(prompt)
         try:

@@ -82,7 +82,7 @@ def read_deepeval(path: Path, /, *, root: Path, name: str = "") -> Imported:
         elif file.suffix in _DATA:
             data[file] = _read_goldens(file, suite)
         else:
-            raise UsageError(f"{file.name} is no JSON, JSON Lines, CSV or Python file", fix=_FIX)
+            raise UsageError(f"{file.name} is not JSON, JSON Lines, CSV or Python file", fix=_FIX)
 
     suite.read(files, read)
     for file in tests.judges_of:
@@ -213,7 +213,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
     """Read the metrics, test cases and data files that a test file names.
 
     Raises:
-        InvalidFileError: It is no Python.
+        InvalidFileError: It is not Python.
         SourceError: It cannot be read.
     """
     module = _module(file, suite)
@@ -253,7 +253,7 @@ def _read_tests(file: Path, suite: ImportedSuite, tests: _Tests) -> None:
 def _note_missing(
     call: ast.Call, values: Mapping[str, Any], suite: ImportedSuite, place: SourcePlace
 ) -> None:
-    """Report the fields of a test case that are no literals."""
+    """Report the fields of a test case that are not literals."""
     for key in (*_FIELDS, "tools_called"):
         if key not in values and any(keyword.arg == key for keyword in call.keywords):
             text = f"`{key}` of a test case is made by code: write it in the case"

@@ -184,7 +184,7 @@ def _part(kind: str, body: Any) -> Any:
 
 
 def _set_schema(prompt: FilePrompt, schema: Any) -> None:
-    """Set the output's JSON schema; one that is no object is left out."""
+    """Set the output's JSON schema; one that is not an object is left out."""
     body = mapping_of(schema)
     inner = mapping_of(body.get("schema", body))
     if inner.get("type") == "object" or "properties" in inner:

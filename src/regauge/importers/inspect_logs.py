@@ -262,7 +262,7 @@ def _match(targets: Sequence[str], options: Mapping[str, Any]) -> Mapping[str, A
     ignore_case = options.get("ignore_case", True)
     if options.get("numeric"):
         if not all(re.fullmatch(r"[-+]?\d[\d,]*(\.\d+)?", target) for target in targets):
-            return "its target is no number"
+            return "its target is not a number"
         which = {"end": "last", "begin": "first"}.get(str(location), "any")
         numbers = [float(target.replace(",", "")) for target in targets]
         return _any_of([{"number_near": {"to": number, "which": which}} for number in numbers])
@@ -305,7 +305,7 @@ class _Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(self._data))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-            raise self._faulty(f"is no whole zip file: {error}") from error
+            raise self._faulty(f"is not a whole zip file: {error}") from error
 
     def read(self) -> tuple[Mapping[str, Any], Iterator[Any]]:
         """The header, and the samples in their order.

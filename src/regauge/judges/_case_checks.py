@@ -401,7 +401,7 @@ class _JudgeCache:
             judge = judge.bind(self._context)
         if not (isinstance(judge, Rule | ModelJudge) or is_semantic(judge)):
             fix = "give it to the eval: golden(..., judges=[...])"
-            raise UsageError(f"{judge.name!r} is no rule, and calls no model", fix=fix)
+            raise UsageError(f"{judge.name!r} is not a rule, and calls no model", fix=fix)
         self.judges[key] = judge
         return judge
 

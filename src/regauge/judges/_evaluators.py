@@ -138,9 +138,9 @@ def _choices(document: JSON, name: str) -> dict[str, float]:
         if not isinstance(label, (str, int, float)) or str(label).casefold() in map(
             str.casefold, choices
         ):
-            raise ValueError(f"the evaluator {name!r}: {label!r} is no choice, or one twice")
+            raise ValueError(f"the evaluator {name!r}: {label!r} is not a choice, or one twice")
         choices[str(label)] = float(score)
-    if len(choices) < 2 or not math.fsum(choices.values()):  # noqa: PLR2004 - one is no choice
+    if len(choices) < 2 or not math.fsum(choices.values()):  # noqa: PLR2004 - one is not a choice
         raise ValueError(f"{problem}, one of them with a score above 0")
     return choices
 

@@ -87,7 +87,7 @@ class DeclaredExternalJudge(JudgeDeclaration):
         for variable in self.env.values():
             if not _VARIABLE.fullmatch(variable):
                 raise UsageError(
-                    f"{kind}: {variable!r} is no name of an environment variable\n"
+                    f"{kind}: {variable!r} is not a name of an environment variable\n"
                     "  fix: give the name; the value stays out of files and recordings"
                 )
         for parameter, maximum in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
@@ -208,7 +208,7 @@ def http_judge(
     except (ValueError, AttributeError, TypeError):
         sound, parts = False, urlsplit("")
     if not sound or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError(f"{kind}: {url!r} is no address\n  fix: begin it with https://")
+        raise UsageError(f"{kind}: {url!r} is not an address\n  fix: begin it with https://")
     if parts.username is not None or parts.password is not None:
         fix = 'put it into an environment variable: headers={"Authorization": "VARIABLE"}'
         raise UsageError(f"{kind}: the address holds a user name or a password", fix=fix)
@@ -217,11 +217,11 @@ def http_judge(
     pairs = cast("Mapping[object, object]", headers or {})
     for header, variable in pairs.items():
         if not isinstance(header, str) or not _HEADER.fullmatch(header):
-            raise UsageError(f"{kind}: {header!r} is no name of a header")
+            raise UsageError(f"{kind}: {header!r} is not a name of a header")
         if header.lower() in {"host", "content-length", "content-type", "transfer-encoding"}:
             raise UsageError(f"{kind}: the header {header!r} is set by regauge\n  fix: remove it")
         if not isinstance(variable, str):
-            raise UsageError(f"{kind}: {variable!r} is no name of an environment variable")
+            raise UsageError(f"{kind}: {variable!r} is not a name of an environment variable")
     return DeclaredExternalJudge(
         kind=kind,
         arguments=(method, url),

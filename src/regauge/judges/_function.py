@@ -81,7 +81,7 @@ class ResultReader:
         """Convert a result to a verdict.
 
         Raises:
-            JudgeError: The result is no verdict.
+            JudgeError: The result is not a verdict.
         """
         if isinstance(result, Mapping):
             return self._from_mapping(cast("Mapping[str, Any]", result))
@@ -126,7 +126,7 @@ class ResultReader:
         raise self.no_verdict(result)
 
     def no_verdict(self, result: object, hint: str = "") -> JudgeError:
-        """The error for a result that is no verdict."""
+        """The error for a result that is not a verdict."""
         return JudgeError(
             f"{self.label} returned {result!r:.400}{hint}\n  {self.forms}",
             judge=self.label,
@@ -195,7 +195,7 @@ class _Function:
         """Convert a result of the function to a verdict.
 
         Raises:
-            JudgeError: The result is no verdict.
+            JudgeError: The result is not a verdict.
         """
         if isinstance(result, Verdict):
             return result
@@ -275,7 +275,7 @@ def as_judge(
     """
     if not callable(function):
         raise UsageError(
-            f"as_judge: {function!r} is no function", fix="write package.module:function"
+            f"as_judge: {function!r} is not a function", fix="write package.module:function"
         )
     label: str = name or getattr(function, "__name__", "") or type(function).__name__
     by_place, by_name = _map_parameters(function, label)

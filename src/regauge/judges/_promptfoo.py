@@ -120,7 +120,7 @@ def _component(part: object) -> JSON:
 
 def _no_verdict(label: str, result: object) -> JudgeError:
     return JudgeError(
-        f"{label} returned {result!r:.400}, which is no verdict\n"
+        f"{label} returned {result!r:.400}, which is not a verdict\n"
         "  fix: return true or false, a number, or pass, score and reason together",
         judge=label,
         raw=repr(result),

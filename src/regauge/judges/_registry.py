@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from regauge.prompts import Prompt
 
 
-# Kinds of judges that are no rules, so in no `__all__` of the rules; add a new one here.
+# Kinds of judges that are not rules, so in no `__all__` of the rules; add a new one here.
 _OTHER_KINDS = """
 as_judge command_judge deepeval each_turn http_judge in_turn means_like pairwise panel rubric
 verified_claims

@@ -165,7 +165,7 @@ class Range(NamedTuple):
     """The range of a number, text or list parameter, or a switch.
 
     Attributes:
-        kind: `int`, `float` for any number, `str`, `bool`, or `list`; a text is no list of letters.
+        kind: `int`, `float` for any number, `str`, `bool`, or `list`; a text is not such a list.
         minimum: The least number, or length of a text, also of each in a list.
         words: The range in words, for errors.
         entries: The types of the entries of a list.
@@ -333,7 +333,7 @@ class RuleFactory(Generic[P]):
         try:
             digest = rule_digest(self.kind, params, version=self.version, reading=READING_VERSION)
         except ValueError as error:
-            raise UsageError(f"{self.kind}: a parameter is no JSON value: {error}") from None
+            raise UsageError(f"{self.kind}: a parameter is not a JSON value: {error}") from None
         parts = tuple(part for part in walk(bound.arguments) if isinstance(part, Rule))
         return Rule(
             kind=self.kind,

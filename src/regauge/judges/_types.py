@@ -573,7 +573,7 @@ class MemoisedJudge(ModelJudge, Protocol):
         `judge_with` returns the same verdict as `verdict_of(await measure_with(...))`.
 
         Raises:
-            JudgeError: The measurement is invalid, such as a score that is no number.
+            JudgeError: The measurement is invalid, such as a score that is not a number.
         """
         ...
 

@@ -38,7 +38,7 @@ def count_words(text: str, *, by_letters: bool) -> tuple[int, int]:
     runs = [] if text.isascii() else _UNSPACED.findall(text)
     if runs:
         text = _UNSPACED.sub(" ", text)
-        # The rest of such a word, such as its punctuation, is no word.
+        # The rest of such a word, such as its punctuation, is not a word.
         words = [word for word in text.split() if any(map(str.isalnum, word))]
     else:
         words = text.split()

@@ -192,7 +192,7 @@ class LabelSheet:
         """Read the text of a file of labels.
 
         Raises:
-            UsageError: A line is no label of one output.
+            UsageError: A line is not a label of one output.
         """
         sheet = cls(lines=[], kind="outcomes")
         for number, line in enumerate(text.split("\n"), start=1):
@@ -921,7 +921,7 @@ async def judge_labels(
     calls: Callable[[Label, int], JudgeCalls],
     repeats: int,
 ) -> list[LabelledVerdict]:
-    """Judge every label, `repeats` times; an unreadable response is no verdict.
+    """Judge every label, `repeats` times; an unreadable response is not a verdict.
 
     Args:
         judge: The judge; it must compare pairs if the labels are pairs.

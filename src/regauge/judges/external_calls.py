@@ -87,7 +87,7 @@ class _ExternalCalls:
         """Convert a response to a completion, without the secrets that were passed.
 
         Raises:
-            ProviderError: It is too long, is no text, or has no verdict.
+            ProviderError: It is too long, is not text, or has no verdict.
         """
         if len(body) > OUTPUT_MAX:
             message = f"the response is longer than {OUTPUT_MAX:,} bytes"
@@ -352,7 +352,7 @@ async def send(
         headers: Further headers.
         timeout_s: The time limit, in seconds.
         output_max: The largest body, in bytes; at most one byte more is returned.
-        accepted: The statuses that are no error.
+        accepted: The statuses that are not errors.
 
     Raises:
         AttemptError: There is no response, or it has another status.

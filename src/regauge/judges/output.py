@@ -223,7 +223,7 @@ def map_leaves(value: object, change: Callable[[object], object]) -> object:
 
     Args:
         value: The value.
-        change: Called with each value that is no list and no mapping, for its replacement.
+        change: Called with each value except lists and mappings, for its replacement.
     """
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()

@@ -137,7 +137,7 @@ class ResultLines:
     Attributes:
         places: The place of the first completion by call.
         problems: The failure by call, for calls without a completion.
-        unreadable: Lines that are no result or contradict one, with file, number and reason.
+        unreadable: Lines that are not a result or contradict one, with file, number and reason.
         cut: Whether the last line of a file is truncated.
         lines: The number of lines.
     """

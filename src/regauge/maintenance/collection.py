@@ -278,7 +278,7 @@ def with_evals(
         fix = "regauge init writes a first eval; --evals names another directory"
         raise UsageError(f"there is no file or directory {str(project.relative(path))!r}", fix=fix)
     if path.is_file() and path.suffix not in _SUFFIXES:
-        message = f"{project.relative(path)} is no file of evals"
+        message = f"{project.relative(path)} is not a file of evals"
         raise UsageError(message, fix="name a directory, or a Python file")
     _ = project.settings  # an error in them is reported before plugins read the same file
     targets = project.settings.targets if include_targets else {}

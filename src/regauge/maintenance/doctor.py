@@ -469,7 +469,7 @@ def check_git(project: Project) -> DoctorResult:
     try:
         repository = Repository.find(project.root)
         if repository is None:
-            words = "this is no git repository: no older versions, no gate"
+            words = "this is not a git repository: no older versions, no gate"
             return DoctorResult.warning("git", words, "git init")
         if not repository.has_commits():
             fix = 'git add -A && git commit -m "Evals of prompts"'

@@ -632,7 +632,7 @@ def _gate_trials(parts: Sequence[_Part], redactor: Redactor) -> Iterator[Recordi
     """The gate's trials of all shards.
 
     Raises:
-        InvalidFileError: A line is no trial of a gate.
+        InvalidFileError: A line is not a trial of a gate.
     """
     for part in parts:
         path = part.directory / PART_TRIALS

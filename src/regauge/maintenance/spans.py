@@ -93,7 +93,7 @@ def read_spans(path: Path) -> list[SpanCall]:
     - OpenInference: `llm.input_messages.0.message.content`
 
     Raises:
-        UsageError: The file cannot be read, is above 512 MiB or is no JSON.
+        UsageError: The file cannot be read, is above 512 MiB or is not JSON.
     """
     try:
         if path.stat().st_size > _BYTES_MAX:
@@ -327,7 +327,7 @@ def write_candidates(path: Path, candidates: CandidateCases) -> int:
         The number of added cases.
 
     Raises:
-        UsageError: The file cannot be read or written, or has a line that is no case.
+        UsageError: The file cannot be read or written, or has a line that is not a case.
     """
     try:
         before = path.read_text(encoding="utf-8") if path.is_file() else ""

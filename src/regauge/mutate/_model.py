@@ -165,7 +165,7 @@ def _draft(case: JSON, like: str, golden: GoldenCase, *, proposer: str) -> Draft
             raise UsageError(f"input {name} is a text")
         if not isinstance(value, str) and inputs[name] != value:
             # The value may name a file.
-            raise UsageError(f"input {name} is no text, so it stays as it is")
+            raise UsageError(f"input {name} is not text, so it stays as it is")
     if file_reference(case.get("expected")) is not None:
         raise UsageError("`expected` may not name a file")
     if not isinstance(checks, list) or len(checks) > _CHECKS_MAX:

@@ -190,7 +190,7 @@ class Outputs:
         Args:
             cases: For each case the outputs of the base, the mutant's, and whether the base's first
                 is the only output of its baseline. Then only that one is compared: the baseline
-                selected the case, so its trials are no evidence.
+                selected the case, so its trials are not evidence.
             noise: From `noise`.
             seed: The seed of the permutations.
         """

@@ -192,7 +192,8 @@ def _nest_blocks(prompt: Prompt, mutants: Sequence[Mutant], cases: int) -> list[
 
 # Shares of killed mutants without an earlier class: between the suites of `benchmarks/mutate.py`
 # that guard nearly all and half of the instructions; lower if no case has a word of the text. They
-# only change estimates.
+# only change estimates: by 0.1 more or less in the last two, the estimates that tests hold move by
+# up to 1 % and 7 %.
 _KILLED_SHARE = {
     "delete-field": 0.95,
     "delete-tool": 0.95,

@@ -256,7 +256,7 @@ def _vary(
 ) -> Iterator[Mapping[str, JSON]]:
     """Yield the inputs of a case, each time varied in one way, in the style of the dataset.
 
-    Text of the instruction is only used if it describes an input and is no order to the model.
+    Text of the instruction is only used if it describes an input and is not an order to the model.
     """
     texts = {name: value for name, value in case.inputs.items() if isinstance(value, str)}
     if not texts:

@@ -113,13 +113,14 @@ def _prompt_errors(prompt: Prompt, *, locked: bool) -> Iterator[Diagnostic]:
         problem = _schema_error(function.get("parameters", {}))
         if problem:
             line = prompt.lines.get(f"tools.{function['name']}")
-            message = f"the parameters of tool {function['name']!r} are no JSON schema: {problem}"
+            name = function["name"]
+            message = f"the parameters of tool {name!r} are not a JSON schema: {problem}"
             yield Diagnostic(path=prompt.path, line=line, message=message)
     wrapped = mapping_of((prompt.response_format or {}).get("json_schema"))
     problem = _schema_error(wrapped["schema"]) if wrapped else ""
     if problem:
         line = prompt.lines.get("jsonSchema", prompt.lines.get("responseFormat"))
-        message = f"the output schema is no JSON schema: {problem}"
+        message = f"the output schema is not a JSON schema: {problem}"
         yield Diagnostic(path=prompt.path, line=line, message=message)
 
 

@@ -84,7 +84,7 @@ class Reader(NodeReader):
         committed: As for `parse_prompt`.
 
     Raises:
-        PromptError: The text is no YAML, or is not one mapping.
+        PromptError: The text is not one YAML mapping.
 
     Attributes:
         source: The text of the file.
@@ -276,7 +276,7 @@ _OWN_KEYS = {"model": "model"} | dict.fromkeys(("messages", "input", "system"), 
 
 
 def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
-    """Read the parameters, by their snake_case names; None if the node is no mapping.
+    """Read the parameters, by their snake_case names; None if the node is not a mapping.
 
     An unknown parameter keeps its spelling, with a warning.
     """
@@ -433,7 +433,7 @@ def read_version(reader: Reader, node: yaml.Node) -> Semver | None:
     except ValueError:
         padded = text + ".0" * (2 - text.count("."))
         fix = f"write {padded}" if _is_version(padded) else "write three numbers, such as 1.0.0"
-        reader.add_error(node, f"version {text!r} is no semantic version", fix)
+        reader.add_error(node, f"version {text!r} is not a semantic version", fix)
         return None
 
 
@@ -494,7 +494,7 @@ def read_changelog(reader: Reader, node: yaml.Node) -> tuple[ChangelogEntry, ...
         )
         version = values["version"]
         if not _is_version(version):
-            message = f"changelog version {version!r} is no semantic version"
+            message = f"changelog version {version!r} is not a semantic version"
             reader.add_error(item, message, fix="write three numbers, such as 1.0.0")
         elif any(entry.version == version for entry in changelog_entries):
             reader.add_error(item, f"changelog has version {version} twice", "join them")

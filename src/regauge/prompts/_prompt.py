@@ -49,7 +49,7 @@ class Prompt:
         response_format: The response format in OpenAI's form; None for plain text.
         tools: The tools in OpenAI's form.
         tool_files: The files with tools, below the folder of the prompt.
-        rubric: The form of the verdict; None for a prompt that is no rubric.
+        rubric: The form of the verdict; None for a prompt that is not a rubric.
         messages: The templates, in order.
         inputs: The declared `inputs`; None if all variables are inputs.
         replaceable: The sections that the refinement loop may replace entirely.

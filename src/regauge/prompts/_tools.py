@@ -90,7 +90,7 @@ def _values_in_file(reader: Reader, node: yaml.Node, file: str) -> tuple[JSON, .
     if path.is_absolute() or ".." in path.parts or "\\" in file or "\0" in file:
         reader.add_error(
             node,
-            f"tools: {file!r} is no path below the folder of the prompt",
+            f"tools: {file!r} is not a path below the folder of the prompt",
             "write it with / from that folder, such as tools/orders.yml",
         )
         return ()
@@ -137,7 +137,7 @@ def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | Non
         problem = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"
         reader.add_error(node, problem, "write up to 64 letters, digits, _ and -")
     elif not isinstance(value.get("parameters", {}), dict):
-        reader.add_error(node, f"the parameters of tool {name!r} are no JSON schema", _TOOLS_FIX)
+        reader.add_error(node, f"the parameters of tool {name!r} are not a JSON schema", _TOOLS_FIX)
     elif not isinstance(value.get("strict", False), bool):
         reader.add_error(node, f"`strict` of tool {name!r} must be true or false")
     else:
@@ -162,10 +162,10 @@ def tool_calls_of(value: object) -> tuple[ToolCall, ...]:
     """Parse the calls in a message: `id`, `name` and `arguments`, or the form of the OpenAI API.
 
     Raises:
-        ValueError: The value is no such list.
+        ValueError: The value is not such a list.
     """
     if not isinstance(value, list) or not value:
-        raise ValueError(f"`tool_calls` is no list of calls; {_CALL_FIX}")
+        raise ValueError(f"`tool_calls` is not a list of calls; {_CALL_FIX}")
     return tuple(_call(item) for item in cast("list[object]", value))
 
 
@@ -198,10 +198,10 @@ def conversation_of(value: object) -> tuple[Message, ...]:
     """Parse the messages of a history, in the form of the OpenAI API.
 
     Raises:
-        ValueError: The value is no such list; the error has the place.
+        ValueError: The value is not such a list; the error has the place.
     """
     if not isinstance(value, list):
-        raise ValueError("it is no list of messages")  # noqa: TRY004 - one kind for callers
+        raise ValueError("it is not a list of messages")  # noqa: TRY004 - one kind for callers
     return tuple(_message(number, item) for number, item in enumerate(cast("list[object]", value)))
 
 

@@ -214,7 +214,7 @@ def input_text(value: JSON) -> str:
     """Write a value for a prompt: a text unchanged, any other value as JSON.
 
     Raises:
-        TypeError: The value is no JSON value.
+        TypeError: The value is not a JSON value.
         ValueError: The value has NaN or an infinity, or contains itself.
     """
     if isinstance(value, str):

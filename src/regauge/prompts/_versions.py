@@ -70,7 +70,7 @@ class PromptLock:
         """Read a lock; a missing file has no entries.
 
         Raises:
-            LockError: Lines are no entries, or a version has two digests.
+            LockError: Lines are not entries, or a version has two digests.
         """
         text = _read_text(path, LockError)
         return cls(path) if text is None else cls.parse(text, path)
@@ -266,14 +266,14 @@ def _not_released(
     lock = PromptLock(prompt.path, tuple(released))
     if (broken := lock.needs_major(prompt)) is not None:
         message = f"the contract (jsonSchema, inputs, tools) changed since {broken.version}"
-        return f"{message}, but {version} is no new major version", f"{bump} major"
+        return f"{message}, but {version} is not a new major version", f"{bump} major"
     return f"version {version} is not in {LOCK_NAME}", bump
 
 
 def _entry(line: str, number: int) -> LockEntry | str:
     match = _LINE.fullmatch(line)
     if match is None:
-        return "this line is no `name@version digest digest`"
+        return "this line is not `name@version digest digest`"
     if not (_DIGEST.fullmatch(match["digest"]) and _DIGEST.fullmatch(match["contract"])):
         return "a digest is 64 hexadecimal digits"
     try:

@@ -100,7 +100,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
     """Read the body of a successful response; latency and price are added later.
 
     Raises:
-        AttemptError: The body is no chat completion: HTML, truncated, or empty.
+        AttemptError: The body is not a chat completion: HTML, truncated, or empty.
         EmbeddedError: The body is an error.
     """
     table = read_document(content, endpoint=endpoint)
@@ -165,7 +165,7 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:
-    """Return the tokens of the text; empty if an entry is no token with a finite number."""
+    """Return the tokens of the text; empty if an entry is not a token with a finite number."""
     token_logprobs: list[TokenLogprob] = []
     for entry in map(mapping_of, list_of(value)):
         token, logprob = entry.get("token"), finite_number(entry.get("logprob"))

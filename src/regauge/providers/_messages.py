@@ -121,7 +121,7 @@ def _turn(request: CompletionRequest, message: Message) -> dict[str, JSON]:
         except ValueError as error:
             raise _request_error(
                 request,
-                f"a call of {call.name} whose arguments are no JSON",
+                f"a call of {call.name} whose arguments are not JSON",
                 "write the arguments as a mapping",
             ) from error
         blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments})
@@ -186,7 +186,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
     """Read the body of a successful response; latency and price are added later.
 
     Raises:
-        AttemptError: The body is no message: HTML, truncated, or empty.
+        AttemptError: The body is not a message: HTML, truncated, or empty.
         EmbeddedError: The body is an error.
     """
     table = read_document(content, endpoint=endpoint)

@@ -123,10 +123,10 @@ _SEARCH_GAP_MAX_S: Final = 5.0
 _GAP_FIRST_S: Final = 0.05
 # Timers are late; the pace catches up by at most this time.
 _CATCH_UP_S: Final = 0.05
-# Shorter intervals between two refusals are no measurement.
+# Shorter intervals between two refusals are not a measurement.
 _SPAN_MIN_S: Final = 0.01
 # A shorter interval is completed with the rate known before: a burst after a stall of the process
-# is no rate. Longer: a lower limit is noticed later.
+# is not a rate. Longer: a lower limit is noticed later.
 _KNOWN_S: Final = 1.0
 # This many refusals, nearly in a row, are taken for a limit. Lower: fewer requests are wasted at
 # the start, and random refusals are taken for a limit more often. Doubled after each such mistake.
@@ -253,7 +253,7 @@ class Pace:
         )
         idle_s = now - self.next_at
         if idle_s > 2 * max(gap, _CATCH_UP_S):
-            # No request waited: idle time is no evidence of a limit.
+            # No request waited: idle time is not evidence of a limit.
             last_exhausted = replace(
                 self.last_exhausted, sent_at=self.last_exhausted.sent_at + idle_s
             )

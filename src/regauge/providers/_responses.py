@@ -116,7 +116,7 @@ def read_completion(content: bytes, *, endpoint: str) -> Completion:
     """Read the body of a successful response; latency and price are added later.
 
     Raises:
-        AttemptError: The body is no response: HTML, truncated, empty, or incomplete.
+        AttemptError: The body is not a response: HTML, truncated, empty, or incomplete.
         EmbeddedError: The body is an error.
     """
     table = read_document(content, endpoint=endpoint)

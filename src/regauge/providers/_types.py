@@ -24,7 +24,7 @@ FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "unknow
 
 _FINISH_REASONS: Final = frozenset(get_args(FinishReason))
 # `canonical_json` builds an encoder per call, which costs more than a digest may. A mapping that
-# is no dict, such as a read-only view of one, reaches the encoder's default and becomes one.
+# is not a dict, such as a read-only view of one, reaches the encoder's default and becomes one.
 _ENCODE: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=dict
 ).encode
@@ -225,7 +225,7 @@ class Completion:
             calls: Any = fields.get("tool_calls", ())
             tool_calls = [ToolCall(**call) for call in calls or ()]
             texts = [call.id + call.name + call.arguments for call in tool_calls]
-            # Joining refuses what is no text.
+            # Joining refuses what is not text.
             "".join([fields["model"], fields["provider"], *fields.get("context", ()), *texts])
             completion = cls(
                 text=fields["text"],
@@ -263,7 +263,8 @@ class Completion:
         amounts = (0 if latency_s is None else latency_s, 0 if cost_usd is None else cost_usd)
         if {*map(type, counts)} - {int} or {*map(type, amounts)} - {int, float}:
             raise ValueError(
-                "a count of the completion is no whole number, or its cost or latency no number"
+                "a count of the completion is not a whole number, or its cost or latency is not a"
+                " number"
             )
         if not all(0 <= number <= sys.maxsize for number in (*counts, *amounts)):
             raise ValueError("a number of the completion is negative, or too large")

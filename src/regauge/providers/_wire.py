@@ -146,7 +146,7 @@ def read_document(content: bytes, *, endpoint: str) -> Mapping[str, Any]:
     """Read the body of a successful response.
 
     Raises:
-        AttemptError: The body is no JSON object: HTML, truncated, or empty.
+        AttemptError: The body is not a JSON object: HTML, truncated, or empty.
         EmbeddedError: The body is an error in a list, as Gemini sends it.
     """
     try:
@@ -157,7 +157,7 @@ def read_document(content: bytes, *, endpoint: str) -> Mapping[str, Any]:
     if len(items) == 1 and (embedded := mapping_of(items[0]).get("error")):
         raise EmbeddedError(embedded)
     if not isinstance(document, dict):
-        raise malformed_error(f"{endpoint} returned JSON that is no object")
+        raise malformed_error(f"{endpoint} returned JSON that is not an object")
     return cast("dict[str, Any]", document)
 
 

@@ -75,7 +75,7 @@ def list_models(
 
     Raises:
         ProviderError: There is no key, the server is unreachable or rejects the request, or the
-            response is no list of models.
+            response is not a list of models.
     """
     import httpx2
 

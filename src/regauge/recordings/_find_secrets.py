@@ -369,6 +369,7 @@ def _is_header(match: re.Match[str]) -> bool:
     return not _is_placeholder(value) and not _CODE.fullmatch(value) and not value.isalpha()
 
 
+# AWS's secret keys have 40 characters, as in the pattern; shorter words are not searched for one.
 _MIXED_LENGTH: Final = 40
 _MIXED: Final = _Kind(
     name="AWS secret key",

@@ -54,7 +54,7 @@ class MeasurementLine:
         """Encode the measurement as one line of UTF-8, without the line end.
 
         Raises:
-            ValueError: A value is no JSON, such as NaN.
+            ValueError: A value is not JSON, such as NaN.
         """
         document = {
             "case": self.case,
@@ -333,7 +333,7 @@ class VectorsFile(_LinesFile[bytes]):
             replace: Whether it replaces an earlier one, also of another process.
 
         Raises:
-            ValueError: A number is no float32.
+            ValueError: A number is not a float32.
         """
         key = self._key(text)
         if key in self._lines and not replace:
@@ -373,5 +373,5 @@ def parse_vector(raw: bytes) -> tuple[str, tuple[float, ...]]:
         raise ValueError(f"float32 has {len(packed)} bytes, not four for each number")
     vector = struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed)
     if not all(map(math.isfinite, vector)):
-        raise ValueError("float32 holds what is no number")
+        raise ValueError("float32 holds what is not a number")
     return key, vector

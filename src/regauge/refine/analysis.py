@@ -156,7 +156,7 @@ class FailureMode:
         p_flaky: The p-value of this many failures if the check is only flaky.
         p_again: The p-value of this many repeated failures if the check is only flaky.
         unsteady: Whether the cases pass at times, so that the trials that
-            selected them are no evidence.
+            selected them are not evidence.
     """
 
     check: str

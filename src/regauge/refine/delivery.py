@@ -702,7 +702,7 @@ def code_block(text: str, language: str) -> str:
 # Empty parts of the template leave blank lines.
 _GAP = re.compile(r"\n{3,}")
 # A reader of a pull request sees as many at a glance; the trail has all.
-_SHOWN = 12
+_ROWS_MAX = 12
 # A line of text.
 _CHARS = 100
 
@@ -760,13 +760,13 @@ def markdown_of(result: RefinementResult) -> str:
         "plural": plural,
         "percent": format_share,
         "goal_status": describe_goal,
-        "compared": _compare,
+        "comparisons": _compare,
         "words": _words_of,
     }
     environment.filters.update(filters)
     template = files("regauge.refine").joinpath("rationale.md.j2").read_text("utf-8")
     text = environment.from_string(template).render(
-        r=result, headline=headline(result), shown=_SHOWN
+        r=result, headline=headline(result), rows_max=_ROWS_MAX
     )
     return _GAP.sub("\n\n", text).strip() + "\n"
 

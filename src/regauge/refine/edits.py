@@ -621,7 +621,7 @@ def headless(before: PromptText, after: PromptText) -> str:
 
 
 def miscounted(before: PromptText, after: PromptText) -> str:
-    """A number or ordinal that no longer counts up, of steps that are no list; empty for none."""
+    """A number or ordinal that no longer counts up, of steps outside a list; empty for none."""
     for was, now in zip(before.messages, after.messages, strict=True):
         old, new = _step_labels(was.content), _step_labels(now.content)
         for family, labels in new.items():
@@ -632,14 +632,14 @@ def miscounted(before: PromptText, after: PromptText) -> str:
 
 
 def _step_labels(text: str) -> dict[str, list[tuple[int, str]]]:
-    """The numbers of steps that are no list, by form, each with its text."""
+    """The numbers of steps outside a list, by form, each with its text."""
     families: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for match in _RE.counted.finditer(text):
         label = match[0].strip(" \t*-•")
         if word := match["ordinal"]:
             for number, words in enumerate(_RE.entry("ordinals")):
                 names = words.split()
-                # "One" alone is no number of a step.
+                # "One" alone is not a number of a step.
                 if word.casefold() in names and (match["step"] or names[0] not in {"one", "eins"}):
                     form = f"{(match['step'] or '').casefold()}{number}"
                     families[form].append((names.index(word.casefold()) + 1, label))
@@ -808,7 +808,7 @@ def count_lost_words(before: PromptText, after: PromptText) -> int:
         for change in comparison.changes:
             if change.kind == "reworded" and change.was and change.now:
                 old, new = comparison.old_text(change), comparison.new_text(change)
-                if not restates(new, old):  # a corrected value is no loss
+                if not restates(new, old):  # a corrected value is not a loss
                     words += (_tokens(old) - _tokens(new)).total()
     return words
 
@@ -851,7 +851,7 @@ def new_statements(
 ) -> Iterator[str]:
     """The added or reworded statements of a later text, without those that gain a few known words.
 
-    A corrected label or unit is no new statement, whatever it is next to.
+    A corrected label or unit is not a new statement, whatever it is next to.
     """
     for comparison in comparisons(before, after):
         for change in comparison.changes:
@@ -891,7 +891,7 @@ def _recast(index: int, comparison: TextComparison) -> dict[object, object]:
                 or (change.now and comparison.after.parent(change.now) is around[1])
             ]
             unit_keys |= dict.fromkeys(same_places, same_places[0])
-    # Nothing of these sentences stays as it is; where clauses are only lost, they are no part.
+    # Nothing of these sentences stays as it is; where clauses are only lost, they are not part.
     old_sentences = (
         (s, [c for c in clauses if c.was in s.children]) for s in old.nodes("sentence")
     )

@@ -507,7 +507,7 @@ class Leaks:
         return ""
 
     def _is_telling(self, words: Sequence[str]) -> bool:
-        """Return whether this order of words is no chance."""
+        """Return whether this order of words is not chance."""
         run = " ".join(words)
         private = {word for word in keys(run) if self._is_private(word)}
         return len(private) >= _PRIVATE_MIN or self._is_long(run)

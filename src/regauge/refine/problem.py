@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from regauge.refine.proposers._protocol import Example
 
 _KEPT_CHARS = 1  # a single character reveals no value
-# This number of words in a row is no chance, as in `GuardPolicy.phrase`.
+# This number of words in a row is not chance, as in `GuardPolicy.phrase`.
 _RUN_WORDS = 5
 # A label is a word or a few; longer texts are outputs.
 _LABEL_WORDS = 4
@@ -70,7 +70,7 @@ def mask_value(expected: JSON, *, public: str = "") -> Masked:
     """Mask an expected value.
 
     Args:
-        public: Texts that are no secret, such as the prompt. Values among their words, such as a
+        public: Texts that are not secret, such as the prompt. Values among their words, such as a
             label, are not masked.
 
     >>> it = mask_value({"severity": "critical", "minutes": 16})
@@ -231,7 +231,7 @@ _FAILING_SHOWN = 3
 _PASSING_SHOWN = 2
 _LABELS_SHOWN = 4
 _CONFUSIONS_SHOWN = 12
-# Trials of a search have their own numbers: they select edits, so they are no evidence.
+# Trials of a search have their own numbers: they select edits, so they are not evidence.
 _SEARCH_FROM = 500
 # A search spends each of its calls on one of these: half of them fail, half pass.
 _SEARCHED_MAX = 12
@@ -261,7 +261,7 @@ def problem_of(
         examples: The pool of examples.
         feedback: The redacted remarks of users.
         show_expected: Show expected values without a mask.
-        schema: The schema of the prompt's output: its values are no secret.
+        schema: The schema of the prompt's output: its values are not secret.
         run_trials: Called with trials, for proposers that search.
     """
     mode = state.mode

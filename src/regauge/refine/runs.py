@@ -278,7 +278,7 @@ class Run:
         except (OSError, ValueError) as error:
             raise self._unreadable_error(error) from error
         if not isinstance(document, dict):
-            raise self._unreadable_error("it is no object")
+            raise self._unreadable_error("it is not an object")
         facts = cast("dict[str, Any]", document)
         version = facts.get("schema_version")
         if version != SCHEMA_VERSION:

@@ -322,7 +322,7 @@ class CandidateTargets:
 
 
 def cases_of(members: Mapping[str, PlannedCase], split: str) -> dict[str, GoldenCase]:
-    """The cases of a split by their ids; an id that any dataset holds out is no train case."""
+    """The cases of a split by their ids; an id that any dataset holds out is not a train case."""
     held_out = {member.case.id for member in members.values() if member.case.split == "holdout"}
     cases = {
         member.case.id: member.case for member in members.values() if member.case.split == split

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         PromptDocument,
     )
 
-# Longer values are no labels that a message can quote.
+# Longer values are not labels that a message can quote.
 _VALUE_CHARS_MAX = 40
 
 

@@ -105,7 +105,7 @@ def read_rows(run: Path) -> Iterator[dict[str, Any]]:
     """The rows of one run, in the shape of `TrialRow`.
 
     Raises:
-        InvalidFileError: A line does not parse, or is no row, or rows are missing.
+        InvalidFileError: A line does not parse, or is not a row, or rows are missing.
     """
     path = run / "trials.jsonl"
     number = 0
@@ -138,7 +138,7 @@ def row_lines(path: Path, *, parts: int = 1) -> Iterator[tuple[int, bytes]]:
         parts: The number of merged runs; the size limit applies to each.
 
     Raises:
-        InvalidFileError: It is no regular file, is too large, or cannot be read.
+        InvalidFileError: It is not a regular file, is too large, or cannot be read.
     """
     if not os.path.lexists(path):
         return
@@ -151,7 +151,7 @@ def parse_row(path: Path, number: int, line: bytes) -> tuple[TrialRow, dict[str,
     """The row of a line, and its JSON.
 
     Raises:
-        InvalidFileError: It does not parse, or is no row.
+        InvalidFileError: It does not parse, or is not a row.
     """
     document = _parse(path, line, "row", number)
     try:
@@ -166,7 +166,7 @@ def _open(path: Path, *, parts: int = 1) -> Generator[BinaryIO]:
     """Open a file of a run, which is untrusted: a link could lead to any file.
 
     Raises:
-        InvalidFileError: It is no regular file, is too large, or cannot be read.
+        InvalidFileError: It is not a regular file, is too large, or cannot be read.
     """
     if path.is_symlink():
         raise InvalidFileError.at_place(path, "a link; a run has a file there")

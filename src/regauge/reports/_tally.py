@@ -68,7 +68,7 @@ class LabelCounts:
         self.usable = self.usable and other.usable
 
     def rows(self) -> list[LabelRow]:
-        """A row per expected label; empty if the values are no labels."""
+        """A row per expected label; empty if the values are not labels."""
         labels = sorted({expected for expected, _ in self.counts})
         total = self.counts.total()
         if not self.usable or not 2 <= len(labels) <= _LABELS_MAX:  # noqa: PLR2004 - two are distinguished

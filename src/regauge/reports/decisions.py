@@ -477,7 +477,7 @@ def _passing_and_failing(
 ) -> tuple[OutputDocument | None, OutputDocument | None]:
     """A passing and a failing output as evidence for the status of a case.
 
-    An output that failed on another check than the case is no evidence.
+    An output that failed on another check than the case is not evidence.
     """
     if report.status not in _SHOWN_STATUSES:
         return None, None

@@ -34,7 +34,7 @@ PART_RECORDINGS: Final = "recordings"
 PART_TRIALS: Final = "gate-trials.jsonl"
 """The file of a shard's gate trials in its run record."""
 
-# Trials of baselines and gates have higher numbers, and are no measure of an eval's time.
+# Trials of baselines and gates have higher numbers, and are not a measure of an eval's time.
 _EVAL_TRIALS: Final = 100
 
 

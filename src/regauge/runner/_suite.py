@@ -364,7 +364,7 @@ def _judge(like: JudgeLike, location: str, context: JudgeContext) -> Judge:
         raise UsageError(f"{location}: {like.kind} makes a judge, it is none itself", fix=fix)
     if not callable(like):
         raise UsageError(
-            f"{location}: {like!r} is no judge\n"
+            f"{location}: {like!r} is not a judge\n"
             "  fix: give a judge of regauge.judges, such as max_words(40), or a function"
             " (output, case) -> bool | float | Verdict"
         )

@@ -38,7 +38,7 @@ def append_case(
         The file, and the line of the case.
 
     Raises:
-        UsageError: The dataset is no JSONL file, or has the case.
+        UsageError: The dataset is not a JSONL file, or has the case.
         DatasetError: The case or the file cannot be used.
         RenderError: The prompt cannot be rendered with the inputs.
         PromptError: There is no such prompt.
@@ -79,7 +79,7 @@ def _file(project: Project, name: str, dataset: str) -> Path:
         if not _is_of_target(project, name):
             find_prompt(name, root=project.root)
     if path.suffix != ".jsonl":
-        message = f"{project.relative(path)} is no JSONL file, so nothing is added to it"
+        message = f"{project.relative(path)} is not a JSONL file, so nothing is added to it"
         raise UsageError(message, fix="add the case by hand; --dry-run shows it")
     return path
 

@@ -97,7 +97,7 @@ def merge_pyproject(root: Path) -> PlannedFile:
     """Plan pyproject.toml: missing tables are added at its end.
 
     Raises:
-        ConfigError: It is no TOML, so neither pytest nor regauge would read it.
+        ConfigError: It is not TOML, so neither pytest nor regauge would read it.
     """
     path = root / "pyproject.toml"
     if not os.path.lexists(path):
@@ -157,7 +157,7 @@ def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
 def _tool(text: str) -> dict[str, Any]:
     tool = tomllib.loads(text).get("tool", {})
     if not isinstance(tool, dict):
-        raise ValueError("`tool` is no table")  # noqa: TRY004 - as errors of tomllib
+        raise ValueError("`tool` is not a table")  # noqa: TRY004 - as errors of tomllib
     return cast("dict[str, Any]", tool)
 
 
@@ -233,7 +233,7 @@ def new_target_eval(name: str, target: str) -> NewFile:
         UsageError: The name is invalid.
     """
     _refuse_name(name)
-    heading = f"Tests `{target}` on the golden cases of `{name}`."
+    heading = f"Test `{target}` on the golden cases of `{name}`."
     return _eval(name, heading, target=f' target="{target}",')
 
 

@@ -51,7 +51,7 @@ def plan_working_set(root: Path, install: Install | None = None) -> list[Planned
 
     Raises:
         UsageError: A file has the name of a required directory.
-        ConfigError: pyproject.toml is no TOML, or its settings cannot be read.
+        ConfigError: pyproject.toml is not TOML, or its settings cannot be read.
     """
     settings = merge_pyproject(root)
     trio = [

@@ -137,7 +137,7 @@ def _find_mentions(tree: Tree, chains: list[Chain]) -> Iterator[Reference]:
             for chain in chains
             for item in chain.items
             if text[item.start : item.end] == match[group]
-            # Other numbers in brackets are no steps.
+            # Other numbers in brackets are not steps.
             and (not match[group].isdecimal() or text[item.end : item.end + 1] == match["close"])
         ]
         word = (match["word"] or "").casefold()
@@ -307,7 +307,7 @@ def _keys(tree: Tree) -> list[str]:
                 parts += [tree.text[position:start], text]
                 position = end
         key = "".join([*parts, tree.text[position : atom.end]])
-        # Marks alone, such as a fence without text, are their own key; data is no heading.
+        # Marks alone, such as a fence without text, are their own key; data is not a heading.
         kind = "data" if atom.kind == "data" else atom.kind in {"sentence", "clause"}
         keys.append(f"{kind} {normalise(key) or key}{_block_start(tree, atom)}")
     return keys

@@ -743,7 +743,7 @@ class _Parser:
         for first, end in runs:
             turns = labels[first, end]
             while turns and first < end - 1 and not self._labels(first, first + 1):
-                first += 1  # noqa: PLW2901 - lines above the first label are no example
+                first += 1  # noqa: PLW2901 - lines above the first label are not an example
             alternates = (
                 turns[:1]
                 and FORMS.input_label.fullmatch(turns[0])

@@ -147,7 +147,7 @@ def inputs_of_callable(name: str, project: Project) -> list[str]:
     """The parameters without a default of a callable `module:function`; empty if not certain.
 
     Raises:
-        UsageError: Its module is no file of the project, or has no such function.
+        UsageError: Its module is not a file of the project, or has no such function.
     """
     module, _, function = name.partition(":")
     roots = [root for root in (project.root, project.root / "src") if root.is_dir()]

@@ -92,7 +92,7 @@ def completion_of(
     if cost is not None and (
         isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= _COST_MAX
     ):
-        raise _malformed_error(f"`cost_usd` is no number from 0: {_format_value(cost)}")
+        raise _malformed_error(f"`cost_usd` is not a number from 0: {_format_value(cost)}")
     tool_calls, text = _tool_calls(calls), _text(parts, messages)
     return Completion(
         text=text,

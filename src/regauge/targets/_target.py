@@ -341,7 +341,7 @@ def settings_of_target(target_name: str, settings: Settings) -> tuple[str, Targe
             return target_name, PythonTarget(callable=target_name)
         except ValueError as error:
             fix = "write module:function, such as app.pipeline:run"
-            raise UsageError(f"{target_name!r} is no callable", fix=fix) from error
+            raise UsageError(f"{target_name!r} is not a callable", fix=fix) from error
     names = ", ".join(sorted(settings.targets)) or "none"
     hint = did_you_mean(target_name, settings.targets)
     module, dot, function = target_name.rpartition(".")

@@ -177,7 +177,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _document(output: Any) -> Any:
@@ -219,7 +219,7 @@ def _join(chunks: list[Any]) -> str:
     for chunk in chunks:
         if not isinstance(chunk, str):
             raise _CallError(
-                "malformed", f"the function streams {type(chunk).__name__}, which is no text"
+                "malformed", f"the function streams {type(chunk).__name__}, which is not text"
             )
     return "".join(chunks)
 

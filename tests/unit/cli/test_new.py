@@ -118,7 +118,7 @@ def test_a_dry_run_prints_files_and_writes_none(root: Path):
     before = set(root.rglob("*"))
     (root / "pyproject.toml").write_text("")
     out = new("eval", "support", "--target", "app.pipeline:answer", "--dry-run")
-    assert 'would write evals/test_support.py\n"""Tests `app.pipeline:answer`' in out
+    assert 'would write evals/test_support.py\n"""Test `app.pipeline:answer`' in out
     assert "would add pyproject.toml" in out
     assert "next" not in out
     case = json.loads(new("case", "shout", "one", "-i", "text=a", "--expected", "b", "--dry-run"))
@@ -157,7 +157,7 @@ def test_a_case_is_printed_as_json(root: Path):
 @pytest.mark.parametrize(
     ("files", "error"),
     [
-        (["shout.yml"], "fixtures/golden/shout.yml is no JSONL file, so nothing is added to it"),
+        (["shout.yml"], "fixtures/golden/shout.yml is not a JSONL file, so nothing is added to it"),
         (["shout.yml", "shout.csv"], "shout"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_case_joins_one_dataset_in_json_lines(root: Path, files: list[str], er
     ("text", "error"),
     [
         ("", "not saved in the editor"),
-        ("{", "what the editor left is no JSON"),
+        ("{", "what the editor left is not JSON"),
         ("[1]", "what the editor left has no `id` and `inputs`"),
         ('{"id": "a"}', "what the editor left has no `id` and `inputs`"),
         ('{"inputs": {}}', "what the editor left has no `id` and `inputs`"),

@@ -290,8 +290,8 @@ def test_faults_have_shares_that_make_at_most_one(text: str, shares: tuple[tuple
         ("429=1.01", "is not a fault with a share"),
         ("429=-0.1", "is not a fault with a share"),
         ("429=nan", "is not a fault with a share"),
-        ("200=0.1", "'200' is no fault"),
-        ("crash=0.1", "'crash' is no fault"),
+        ("200=0.1", "'200' is not a fault"),
+        ("crash=0.1", "'crash' is not a fault"),
         ("429=0.5,500=0.51", "add up to more than 1"),
     ],
 )

@@ -55,8 +55,11 @@ def test_an_attachment_is_read_with_the_digest_of_its_content(load, kind, name):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"image": "g.png"}, "inputs.x: the content of 'g.png' is no image of this file type"),
-        ({"pdf": "h.pdf"}, "inputs.x: the content of 'h.pdf' is no pdf of this file type"),
+        (
+            {"image": "g.png"},
+            "inputs.x: the content of 'g.png' is not image data of this file type",
+        ),
+        ({"pdf": "h.pdf"}, "inputs.x: the content of 'h.pdf' is not pdf data of this file type"),
         ({"pdf": "a.png"}, "inputs.x: the pdf 'a.png' does not end in .pdf"),
         ({"image": "i.bmp"}, "the image 'i.bmp' does not end in .png, .jpg, .jpeg, .gif, .webp"),
         ({"image": "none.png"}, "inputs.x: there is no file 'none.png'"),

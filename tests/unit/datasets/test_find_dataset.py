@@ -96,11 +96,11 @@ fixtures/golden/folder.jsonl: there is a directory at the path of this file
   fix: move it away, and put the file back (git checkout, if it was committed)\
 """)
     assert message(golden / "demo.txt") == snapshot("""\
-fixtures/golden/demo.txt: .txt is no dataset format
+fixtures/golden/demo.txt: .txt is not a dataset format
   fix: .jsonl, .yaml, .yml, .csv, .parquet\
 """)
     assert message(golden / "demo") == snapshot("""\
-fixtures/golden/demo: a file without suffix is no dataset format
+fixtures/golden/demo: a file without suffix is not a dataset format
   fix: .jsonl, .yaml, .yml, .csv, .parquet\
 """)
 

@@ -142,14 +142,14 @@ fixtures/golden/demo.jsonl:10: not JSON: expecting property name enclosed in dou
         (
             '{"id": "b", "inputs": {"x": NaN}}',
             snapshot("""\
-fixtures/golden/demo.jsonl:2: NaN is no JSON number
+fixtures/golden/demo.jsonl:2: NaN is not a JSON number
   fix: write a number, or null for none\
 """),
         ),
         (
             '{"id": "b", "inputs": {"x": -Infinity}}',
             snapshot("""\
-fixtures/golden/demo.jsonl:2: -Infinity is no JSON number
+fixtures/golden/demo.jsonl:2: -Infinity is not a JSON number
   fix: write a number, or null for none\
 """),
         ),

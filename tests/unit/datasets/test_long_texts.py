@@ -90,7 +90,7 @@ def test_the_digest_follows_the_text_and_not_its_name(load, sources):
         (
             "sources\\report.md",
             snapshot(
-                "fixtures/golden/demo.jsonl:1: inputs.report: 'sources\\\\report.md' is no path: write it with / from the folder 'fixtures'"
+                "fixtures/golden/demo.jsonl:1: inputs.report: 'sources\\\\report.md' is not a path: write it with / from the folder 'fixtures'"
             ),
         ),
         (
@@ -120,7 +120,7 @@ def test_the_digest_follows_the_text_and_not_its_name(load, sources):
         (
             "",
             snapshot(
-                "fixtures/golden/demo.jsonl:1: inputs.report: '' is no path: write it with / from the folder 'fixtures'"
+                "fixtures/golden/demo.jsonl:1: inputs.report: '' is not a path: write it with / from the folder 'fixtures'"
             ),
         ),
         (
@@ -132,7 +132,7 @@ def test_the_digest_follows_the_text_and_not_its_name(load, sources):
         (
             "a\0b",
             snapshot(
-                "fixtures/golden/demo.jsonl:1: inputs.report: 'a\\x00b' is no path: write it with / from the folder 'fixtures'"
+                "fixtures/golden/demo.jsonl:1: inputs.report: 'a\\x00b' is not a path: write it with / from the folder 'fixtures'"
             ),
         ),
         (

@@ -302,7 +302,7 @@ fixtures/golden/demo.parquet:3: inputs.when is a Timestamp, which JSON does not 
   fix: store it as text
 fixtures/golden/demo.parquet:3: a case without an id
   fix: give it one: "id": "a-unique-name"
-fixtures/golden/demo.parquet:4: inputs.share is inf, which is no JSON number
+fixtures/golden/demo.parquet:4: inputs.share is inf, which is not a JSON number
 fixtures/golden/demo.parquet:4: inputs.when is a Timestamp, which JSON does not have
   fix: store it as text
 fixtures/golden/demo.parquet:4: no such tier: 'minor'

@@ -57,13 +57,13 @@ def test_results_and_functions_are_read_by_tool(tmp_path: Path):
 @pytest.mark.parametrize(
     ("tools", "error"),
     [
-        ("- a", "shop.yml:1: the file is no mapping: results by tool"),
+        ("- a", "shop.yml:1: the file is not a mapping: results by tool"),
         ("look: {function: fetch}", "shop.yml:1: look: 'fetch' names no function"),
-        ("look: [eror]", "look: 'eror' is no result\n  fix: did you mean 'error'?"),
-        ("look: [3]", "look: 3 is no result"),
+        ("look: [eror]", "look: 'eror' is not a result\n  fix: did you mean 'error'?"),
+        ("look: [3]", "look: 3 is not a result"),
         ("look: [{resul: 1}]", "an entry has no key 'resul'\n  fix: did you mean 'result'?"),
         ("look: [{args: {}}]", "look: an entry has no `result`"),
-        ("look: [{args: [1], result: 1}]", "look: `args` is no mapping"),
+        ("look: [{args: [1], result: 1}]", "look: `args` is not a mapping"),
         ("look: [{result: 1, error: x}]", "both `result` and `error`\n  fix: remove one of them"),
     ],
 )

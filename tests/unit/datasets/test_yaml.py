@@ -95,9 +95,9 @@ fixtures/golden/demo.yaml:15: 0755 reads as 493 in YAML
   fix: put it in quotes
 fixtures/golden/demo.yaml:16: no reads as false in YAML
   fix: put it in quotes
-fixtures/golden/demo.yaml:17: .nan is no JSON number
+fixtures/golden/demo.yaml:17: .nan is not a JSON number
   fix: write a number, or null for none
-fixtures/golden/demo.yaml:18: .inf is no JSON number
+fixtures/golden/demo.yaml:18: .inf is not a JSON number
   fix: write a number, or null for none
 fixtures/golden/demo.yaml:19: the key '1' is not text
   fix: put it in quotes

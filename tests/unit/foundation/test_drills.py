@@ -1,4 +1,4 @@
-"""The drills are listed; running them takes minutes, so they are no part of the tests."""
+"""The drills are listed; running them takes minutes, so they are not part of the tests."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_format_of_another_package_is_loaded_and_a_misspelled_one_is_named(poi
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("five", "judge 'five' (points_good:five) is no class or function, but 5"),
+        ("five", "judge 'five' (points_good:five) is not a class or function, but 5"),
         ("gone", "cannot be loaded: module 'points_good' has no attribute 'gone'"),
         ("missing", "cannot be loaded: No module named 'points_missing'"),
         ("exit", "cannot be loaded: SystemExit: 3"),

@@ -34,7 +34,7 @@ def end(words: str) -> str:
         ("match", {"numeric": True}, "1,200.5", {"number_near": {"to": 1200.5, "which": "last"}}),
         ("match", {"numeric": True, "location": "begin"}, "-3", {"number_near": {"to": -3.0, "which": "first"}}),
         ("match", {"numeric": True, "location": "any"}, ["3", "4"], {"any_of": [{"number_near": {"to": 3.0, "which": "any"}}, {"number_near": {"to": 4.0, "which": "any"}}]}),
-        ("match", {"numeric": True}, "three", "its target is no number"),
+        ("match", {"numeric": True}, "three", "its target is not a number"),
         ("match", {}, None, "the sample has no target"),
         ("f1", {}, "a", {"rouge_n": {"to": ["a"], "n": 1}}),
         ("answer", {}, "a", {"answer_is": {"to": ["a"]}}),

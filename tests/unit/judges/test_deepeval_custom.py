@@ -114,7 +114,7 @@ def test_a_metric_that_breaks_is_named_with_the_case(own):
 
 
 def test_what_makes_no_metric_is_said():
-    with pytest.raises(JudgeError, match="which is no metric"):
+    with pytest.raises(JudgeError, match="which is not a metric"):
         judge(deepeval(lambda: 3, name="three"), Calls())
 
 

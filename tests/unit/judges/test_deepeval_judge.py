@@ -298,7 +298,7 @@ def test_classes_and_objects_that_cannot_judge_are_refused_too():
         (lambda: deepeval("Faithfulness", threshold=2), "from 0 to 1"),
         (lambda: deepeval("Faithfulness", threshold="0.5"), "from 0 to 1"),  # type: ignore[arg-type]
         (lambda: deepeval("Faithfulness", async_mode=False), "set by the run"),
-        (lambda: deepeval(3), "no metric"),
+        (lambda: deepeval(3), "not a metric"),
         (lambda: deepeval("Faithfulness", claimz=3), "FaithfulnessMetric takes no option 'claimz'"),
         (lambda: deepeval("Faithfulness", include_reasons=True), "did you mean 'include_reason'"),
         (lambda: deepeval("GEval", name="G", criteria=" "), "criteria is empty"),

@@ -35,7 +35,7 @@ def test_a_limit_is_a_finite_number_from_0_up(kind: str, limit: float):
 
 
 def test_a_parameter_that_is_no_json_value_is_refused():
-    with pytest.raises(UsageError, match="json_matches_schema: a parameter is no JSON value"):
+    with pytest.raises(UsageError, match="json_matches_schema: a parameter is not a JSON value"):
         json_matches_schema({"const": math.nan})
 
 

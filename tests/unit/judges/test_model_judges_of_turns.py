@@ -76,7 +76,7 @@ def test_a_judge_of_turns_has_the_calls_and_models_of_its_inner_judge(tmp_path: 
 
 def test_what_is_no_judge_has_no_turns():
     assert each_turn(max_words(3)).name == "each_turn(max_words(3))"
-    with pytest.raises(UsageError, match="each_turn: 'polite' is no judge"):
+    with pytest.raises(UsageError, match="each_turn: 'polite' is not a judge"):
         each_turn("polite")  # type: ignore[arg-type]
 
 

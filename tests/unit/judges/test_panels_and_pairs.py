@@ -178,7 +178,7 @@ async def test_a_panel_is_a_judge_that_asks_all_its_models(tmp_path: Path):
 async def test_panels_that_make_no_sense_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="at least two"):
         panel([rubric("faithful")])
-    with pytest.raises(UsageError, match="no LLM judge"):
+    with pytest.raises(UsageError, match="not an LLM judge"):
         panel([rubric("faithful"), max_words(3)])  # type: ignore[list-item]  # on purpose
     with pytest.raises(UsageError, match="no reducer"):
         panel([rubric("a"), rubric("b")], "best")  # type: ignore[arg-type]  # on purpose

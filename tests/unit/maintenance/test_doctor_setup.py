@@ -65,7 +65,7 @@ def test_the_state_of_the_repository_is_named(shop: Shop, tmp_path: Path):
             shop.git(*command)
         levels.append(shown(check_git(shop.project))[1:])
     assert levels == [
-        ("warning", "this is no git repository: no older versions, no gate"),
+        ("warning", "this is not a git repository: no older versions, no gate"),
         ("warning", "nothing is committed yet"),
         ("ok", "a repository; everything is committed"),
         ("ok", "a repository; everything is committed"),

@@ -138,7 +138,7 @@ def test_a_drafted_case_has_the_expectation_of_the_case_that_it_is_like():
         ({"inputs": 3}, "the inputs of a case are text, limits"),
         ({"inputs": {"text": "x"}}, "the inputs of a case are text, limits"),
         ({"inputs": INPUTS | {"text": 3}}, "input text is a text"),
-        ({"inputs": INPUTS | {"limits": {"file": "x"}}}, "input limits is no text, so it stays"),
+        ({"inputs": INPUTS | {"limits": {"file": "x"}}}, "input limits is not text, so it stays"),
         ({"inputs": INPUTS, "expected": {"file": "x"}}, "`expected` may not name a file"),
         ({"inputs": INPUTS, "checks": 3}, "`checks` is a list of at most 3"),
         ({"inputs": INPUTS, "checks": [{"json_parses": {}}] * 4}, "a list of at most 3"),

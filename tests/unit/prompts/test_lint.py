@@ -53,7 +53,7 @@ prompts/locked.prompt.yml: a second prompt named 'locked'; the other is prompts/
   fix: rename one: names of prompts are unique
 prompts/locked.prompt.yml:1: the content changed, but the version is still 1.0.0, which is released
   fix: regauge bump locked minor
-prompts/schema.prompt.yml:2: the output schema is no JSON schema: 'objct' is not valid under any of the given schemas (at $.type)
+prompts/schema.prompt.yml:2: the output schema is not a JSON schema: 'objct' is not valid under any of the given schemas (at $.type)
 prompts/schema.prompt.yml:3: version 1.0.0 is not in prompts.lock
   fix: regauge bump schema
 prompts/unused.prompt.yml:1: input 'y' is declared, but no message uses it
@@ -81,7 +81,7 @@ def test_parameters_of_tools_must_be_schemas(project):
     project.write("good", GOOD.replace("messages:", f"{tools}messages:"))
     lock(project, "good")
     assert found(project).startswith(
-        "prompts/good.prompt.yml:4: the parameters of tool 'find' are no JSON schema: 'objct' is"
+        "prompts/good.prompt.yml:4: the parameters of tool 'find' are not a JSON schema: 'objct' is"
     )
 
 

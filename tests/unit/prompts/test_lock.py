@@ -81,7 +81,7 @@ prompts/greet.prompt.yml:1: version 1.0.0 is older than 1.1.0, which is released
   fix: write `version: 1.1.0`, then regauge bump greet PART if anything changed\
 """)
     assert problems(lock, "1.2.0", keys=SCHEMA) == snapshot("""\
-prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs, tools) changed since 1.1.0, but 1.2.0 is no new major version
+prompts/greet.prompt.yml:1: the contract (jsonSchema, inputs, tools) changed since 1.1.0, but 1.2.0 is not a new major version
   fix: regauge bump greet major\
 """)
     assert problems(lock, "") == snapshot("""\
@@ -103,15 +103,15 @@ def test_all_broken_lines_of_a_lock_are_told():
     with pytest.raises(LockError) as caught:
         PromptLock.parse(f"{text}greet@1.0 {'0' * 64} {'0' * 64}\n{other}\n", LOCK.path)
     assert str(caught.value) == snapshot("""\
-prompts/prompts.lock:1: this line is no `name@version digest digest`
+prompts/prompts.lock:1: this line is not `name@version digest digest`
   fix: keep both sides' lines, or bump again where both released the same version
-prompts/prompts.lock:3: this line is no `name@version digest digest`
+prompts/prompts.lock:3: this line is not `name@version digest digest`
   fix: keep both sides' lines, or bump again where both released the same version
 prompts/prompts.lock:4: a digest is 64 hexadecimal digits
   fix: restore the line from git, or remove it
 prompts/prompts.lock:5: a digest is 64 hexadecimal digits
   fix: restore the line from git, or remove it
-prompts/prompts.lock:6: this line is no `name@version digest digest`
+prompts/prompts.lock:6: this line is not `name@version digest digest`
   fix: restore the line from git, or remove it
 prompts/prompts.lock:7: '1.0' is not a version such as 1.2.3
   fix: restore the line from git, or remove it

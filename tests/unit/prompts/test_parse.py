@@ -66,7 +66,7 @@ messages:
     assert diagnostics(text) == snapshot("""\
 prompts/greet.prompt.yml:1: name must be a text, not a mapping
   fix: quote the text: braces outside quotes are a mapping
-prompts/greet.prompt.yml:2: version '1.0' is no semantic version
+prompts/greet.prompt.yml:2: version '1.0' is not a semantic version
   fix: write 1.0.0
 prompts/greet.prompt.yml:3: model must be a text, not a list
   fix: write `model: openai/gpt-4o` and put its settings under `modelParameters:`
@@ -122,7 +122,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"testData: [{{a: !secret x}}]\n{MESSAGES}", "the tag '!secret' is not supported"),
         (
             f"testData: [{{a: .nan}}]\n{MESSAGES}",
-            "'.nan' is no number or word that JSON knows\n  fix: write a finite number",
+            "'.nan' is not a number or word that JSON knows\n  fix: write a finite number",
         ),
         (
             f"testData: &t [{{a: *t}}]\n{MESSAGES}",
@@ -164,7 +164,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"inputs: [{{name: x, required: maybe}}]\n{MESSAGES}", "must be true or false"),
         (f"inputs: x\n{MESSAGES}", ":1: inputs must be a list, not a text"),
         (f"changelog: [x]\n{MESSAGES}", "an entry of changelog must be a mapping"),
-        (f"changelog: [{{version: 1, text: x}}]\n{MESSAGES}", "'1' is no semantic version"),
+        (f"changelog: [{{version: 1, text: x}}]\n{MESSAGES}", "'1' is not a semantic version"),
         (
             f"changelog: [{{version: 1.0.0, text: x}}, {{version: 1.0.0, text: y}}]\n{MESSAGES}",
             "changelog has version 1.0.0 twice",
@@ -189,7 +189,7 @@ prompts/greet.prompt.yml:19: {{y}} is not among the declared inputs
         (f"responseFormat: json_schema\njsonSchema: [x]\n{MESSAGES}", ":2: jsonSchema must be"),
         (
             f"responseFormat: json_schema\njsonSchema: '{{\"a\": NaN}}'\n{MESSAGES}",
-            "jsonSchema is not JSON: NaN is no JSON number",
+            "jsonSchema is not JSON: NaN is not a JSON number",
         ),
         (
             (

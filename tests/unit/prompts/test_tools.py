@@ -101,12 +101,12 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
         (f"tools: [{{description: x}}]\n{MESSAGES}", "a tool has no `name`"),
         (f"tools: [{{name: a b}}]\n{MESSAGES}", "'a b' cannot name a tool"),
         (f"tools: [{{name: a}}, {{name: a}}]\n{MESSAGES}", "tools declares 'a' twice"),
-        (f"tools: [{{name: a, parameters: x}}]\n{MESSAGES}", "are no JSON schema"),
+        (f"tools: [{{name: a, parameters: x}}]\n{MESSAGES}", "are not a JSON schema"),
         (f"tools: [x]\n{MESSAGES}", "a tool must be a mapping of keys, not a text"),
         (f"tools: [null]\n{MESSAGES}", "a tool must be a mapping of keys, not nothing"),
         (f"tools: [{{type: function, function: x}}]\n{MESSAGES}", "a tool must be a mapping"),
         (f"tools: [{{name: a, strict: 1}}]\n{MESSAGES}", "`strict` of tool 'a' must be true or"),
-        (f"tools: {{file: ../x.yml}}\n{MESSAGES}", "is no path below the folder of the prompt"),
+        (f"tools: {{file: ../x.yml}}\n{MESSAGES}", "is not a path below the folder of the prompt"),
         (f"tools: {{file: no-such.yml}}\n{MESSAGES}", "'no-such.yml' cannot be read: No such file"),
         (f"toolChoice: auto\n{MESSAGES}", "toolChoice is given, but there are no `tools`"),
         (f"{LOOKUP}toolChoice: lokup\n{MESSAGES}", "did you mean 'lookup'?"),
@@ -116,7 +116,7 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
             "toolChoice and modelParameters set tool_choice",
         ),
         ("messages: [{role: user, tool_calls: []}]", "only a message of the assistant"),
-        ("messages: [{role: assistant, tool_calls: x}]", "is no list of calls"),
+        ("messages: [{role: assistant, tool_calls: x}]", "is not a list of calls"),
         ("messages: [{role: assistant, tool_calls: [{name: x}]}]", "has no `id` or no `name`"),
         ("messages: [{role: tool, content: x}]", "`tool` and `tool_call_id` belong together"),
         ("messages: [{history: a b}]", "'a b' cannot be the name of an input"),
@@ -173,7 +173,7 @@ def test_a_history_and_tool_calls_are_rendered_in_their_places():
 @pytest.mark.parametrize(
     ("turns", "complaint"),
     [
-        ("hello", "it is no list of messages"),
+        ("hello", "it is not a list of messages"),
         ([{"role": "robot", "content": "x"}], "message 0 has no role among system"),
         ([{"role": "user"}], "message 0 has no content"),
         ([{"role": "user", "content": [{"type": "text"}]}], "the content of message 0 has a part"),
@@ -181,7 +181,7 @@ def test_a_history_and_tool_calls_are_rendered_in_their_places():
         ([{"role": "tool", "content": "x"}], "belong together"),
         ([{"role": "user", "content": "x", "tool_call_id": "a"}], "belong together"),
         ([{"role": "tool", "content": "x", "tool_call_id": 5}], "belong together"),
-        ([{"role": "assistant", "tool_calls": "x"}], "message 0: .* no list of calls"),
+        ([{"role": "assistant", "tool_calls": "x"}], "message 0: .* not a list of calls"),
         (
             [{"role": "user", "content": [{"image": "a.png"}]}],
             "message 0 names image 'a.png', read by no dataset",
@@ -316,4 +316,4 @@ def test_what_is_wrong_with_tools_of_a_file_is_refused(tmp_path: Path, words: st
 @pytest.mark.parametrize("file", ["/tools.yml", "a/../tools.yml", "a\\tools.yml", "a\0.yml", ".."])
 def test_a_file_of_tools_lies_below_the_folder_of_the_prompt(file: str):
     read = f"tools: {{file: {json.dumps(file)}}}\n{MESSAGES}"
-    assert "is no path below the folder of the prompt" in diagnostics(read)
+    assert "is not a path below the folder of the prompt" in diagnostics(read)

@@ -195,7 +195,7 @@ def test_text_next_to_tool_calls_is_sent_and_arguments_must_be_json():
         role="assistant", content="", tool_calls=(ToolCall(id="1", name="f", arguments="{"),)
     )
     with pytest.raises(
-        ProviderError, match="the prompt has a call of f whose arguments are no JSON"
+        ProviderError, match="the prompt has a call of f whose arguments are not JSON"
     ):
         _messages.body_of(ask(USER, broken), limit_key="max_tokens", vary_seed=False)
 

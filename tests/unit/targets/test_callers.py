@@ -155,9 +155,9 @@ def test_outputs_and_errors_of_a_function(root: Path):
         "later": ("exception", "LookupError: no page"),
         "set": ("malformed", "app:run: the function returned set, which is neither text"),
         "class": ("malformed", "app:run: the function returned type, which is neither"),
-        "inside": ("malformed", "app:run: the output cannot be written as JSON: set is no JSON"),
+        "inside": ("malformed", "app:run: the output cannot be written as JSON: set is not a JSON"),
         "nan": ("malformed", "app:run: the output cannot be written as JSON: "),
-        "numbers": ("malformed", "app:run: the function streams int, which is no text"),
+        "numbers": ("malformed", "app:run: the function streams int, which is not text"),
         "large": (
             "too-large",
             "app:run: the output is larger than 10,000,000 bytes\n  fix: return",

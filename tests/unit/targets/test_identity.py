@@ -202,7 +202,10 @@ def test_without_a_list_the_modules_are_those_of_the_target_it_is_compared_with(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("app:", "'app:' is no callable\n  fix: write module:function, such as app.pipeline:run"),
+        (
+            "app:",
+            "'app:' is not a callable\n  fix: write module:function, such as app.pipeline:run",
+        ),
         ("shpo", "no target 'shpo'; declared: other, shop\n  fix: did you mean 'shop'?\n"),
         ("lib.run", "fix: did you mean 'lib:run'?\n"),
         ("zzzzz", "declared: other, shop\n  fix: declare [tool.regauge.targets.zzzzz]"),

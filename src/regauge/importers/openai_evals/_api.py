@@ -89,7 +89,7 @@ def read_definition(file: Path, suite: ImportedSuite) -> None:
 
     Raises:
         UsageError: It has none.
-        InvalidFileError: It is no JSON.
+        InvalidFileError: It is not JSON.
         SourceError: It cannot be read.
     """
     document = suite.repository.read_yaml(file)
@@ -97,7 +97,7 @@ def read_definition(file: Path, suite: ImportedSuite) -> None:
     bodies = [b for b in bodies or [document] if is_mapping(b) and "testing_criteria" in b]
     if not bodies:
         raise UsageError(
-            f"{suite.repository.relative(file)} is no eval of OpenAI's API",
+            f"{suite.repository.relative(file)} is not an eval of OpenAI's API",
             fix="name a JSON file with `data_source_config` and `testing_criteria`",
         )
     for body in bodies:
@@ -216,7 +216,7 @@ class _ApiEval:
     def _own_message(
         self, items: Sequence[_Item]
     ) -> tuple[list[dict[str, JSON]], list[dict[str, Any]]]:
-        """A message with the fields that are no references of criteria."""
+        """A message with the fields that are not references of criteria."""
         compared_keys = {
             name
             for body, _ in self._criteria()
@@ -357,7 +357,7 @@ class _Criterion:
         """The check of a case."""
         build = _JUDGES.get(self._kind)
         if build is None:
-            reason = _REASONS.get(self._kind, "it is no documented grader")
+            reason = _REASONS.get(self._kind, "it is not a documented grader")
             return self._suite.unmeasured(self._kind or "?", reason, self._place)
         try:
             spec = build(self, item)
@@ -409,7 +409,7 @@ class _Criterion:
             ignore: dict[str, JSON] = {"ignore_case": True} if operation == "ilike" else {}
             check = {"contains": {"text": text, **ignore, **field}}
         else:
-            raise NoCounterpartError(f"{operation!r} is no operation of it")
+            raise NoCounterpartError(f"{operation!r} is not an operation of it")
         return {"not": check} if operation == "ne" else check
 
     def similarity(self, item: _Item) -> dict[str, JSON]:
@@ -429,7 +429,7 @@ class _Criterion:
             return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
         if metric in _METRICS:
             return {metric: {"to": reference, "at_least": limit, **field}}
-        raise NoCounterpartError(f"{metric!r} is no documented metric")
+        raise NoCounterpartError(f"{metric!r} is not a documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:
         """`score_model`."""
@@ -437,7 +437,7 @@ class _Criterion:
         bounds = self._body.get("range") or [0, 1]
         numbers = [bound for bound in list_of(bounds) if isinstance(bound, int | float)]
         if len(numbers) != 2 or numbers[0] >= numbers[1]:  # noqa: PLR2004 - a pair
-            raise NoCounterpartError("its `range` is no pair of numbers")
+            raise NoCounterpartError("its `range` is not a pair of numbers")
         low, high = numbers
         limit = self._body.get("pass_threshold")
         rubric: dict[str, JSON] = {"kind": "graded", "scale": {"min": low, "max": high}}

@@ -39,7 +39,7 @@ def read_registry(file: Path, suite: ImportedSuite) -> None:
 
     Raises:
         UsageError: It defines none.
-        InvalidFileError: It is no YAML.
+        InvalidFileError: It is not YAML.
         SourceError: It cannot be read.
     """
     document = mapping_of(suite.repository.read_yaml(file))
@@ -197,7 +197,7 @@ class _RegistryEval:
         if kind not in {"Match", "Includes", "FuzzyMatch", "JsonMatch"}:
             return self._unmeasured(_SCORED_BY_CODE)
         if not texts or not all(isinstance(text, str) for text in texts):
-            return suite.unmeasured(kind, "`ideal` is no text", sample.place)
+            return suite.unmeasured(kind, "`ideal` is not text", sample.place)
         check: JSON
         if kind == "Match":
             check = {"starts_with": texts}
@@ -210,7 +210,7 @@ class _RegistryEval:
             try:
                 values = [json.loads(str(text)) for text in texts]
             except ValueError:
-                return suite.unmeasured(kind, "`ideal` is no JSON", sample.place)
+                return suite.unmeasured(kind, "`ideal` is not JSON", sample.place)
             likes: list[JSON] = [{"json_like": {"value": v, "extra": "none"}} for v in values]
             check = likes[0] if len(likes) == 1 else {"any_of": likes}
         return suite.check(check, kind, sample.place)
@@ -267,7 +267,7 @@ def _scores(spec: Mapping[str, Any]) -> dict[str, JSON] | str:
         elif scores == "from_strings":
             numbers = {label: float(label) for label in names}
     except (TypeError, ValueError):
-        return "its choices have scores that are no numbers"
+        return "its choices have scores that are not numbers"
     if not numbers:
         return "its choices have no scores: it counts labels; list those that pass"
     low, high = min(0.0, *numbers.values()), max(1.0, *numbers.values())

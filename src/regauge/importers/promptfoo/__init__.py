@@ -46,7 +46,7 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
 
     Raises:
         UsageError: There is none, or it is code.
-        InvalidFileError: The only one is no YAML, or no configuration.
+        InvalidFileError: The only one is not YAML, or not a configuration.
     """
     suite = ImportedSuite(path, root=root, name=name, title="promptfoo")
     configs = _find(suite.path, path)
@@ -74,14 +74,14 @@ def _document(config: Path, context: Context) -> Mapping[str, Any]:
 
     Raises:
         SourceError: It cannot be read.
-        InvalidFileError: It is no YAML.
+        InvalidFileError: It is not YAML.
         UsageError: It is something else.
     """
     document = context.repository.read_yaml(config)
     keys = {"prompts", "providers", "targets", "tests", "scenarios"}
     if not is_mapping(document) or keys.isdisjoint(document):
         raise UsageError(
-            f"{context.repository.relative(config)} is no configuration of promptfoo",
+            f"{context.repository.relative(config)} is not a configuration of promptfoo",
             fix="name a file that has `prompts`, `providers` and `tests`",
         )
     return cast("Mapping[str, Any]", _dereference(document, context))

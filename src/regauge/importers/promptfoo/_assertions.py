@@ -303,7 +303,7 @@ def _module(reference: str, context: Context) -> str:
     match = _FILE.fullmatch(reference)
     path, function = (match["path"], match["function"]) if match else ("", None)
     if not path.endswith((".js", ".cjs")):
-        raise NoCounterpartError("its output is transformed by code that is no JavaScript")
+        raise NoCounterpartError("its output is transformed by code that is not JavaScript")
     try:
         text = context.repository.read_text(context.repository.resolve(path, context.base))
     except SourceError as error:

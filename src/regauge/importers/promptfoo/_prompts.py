@@ -64,7 +64,7 @@ def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourceP
         key = next((key for key in ("raw", "content", "prompt", "id", "file") if key in body), "")
         text = text_of(body[key]) if body.get(key) else ""
         if key in {"content", "prompt"}:
-            note = f"`{key}` is no key of a prompt in promptfoo, which reads `raw`; it was taken"
+            note = f"`{key}` is not a key of a prompt in promptfoo, which reads `raw`; it was taken"
             context.note("changed", place, note)
     if not text:
         context.note("dropped", place, "a prompt has no text")

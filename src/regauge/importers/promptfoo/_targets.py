@@ -128,7 +128,7 @@ def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
 def _json_body(
     body: Any, provider: SourceProvider, context: Context, slots: Callable[[str], str]
 ) -> JSON:
-    """The body as JSON with converted slots; None if it is no JSON."""
+    """The body as JSON with converted slots; None if it is not JSON."""
     if isinstance(body, str):
         quoted = re.sub(
             r"(?<![\"\w])\{\{\s*(\w+)\s*(?:\|\s*dump)?\s*\}\}(?![\"\w])", r'"{{\1}}"', body
@@ -136,7 +136,7 @@ def _json_body(
         try:
             body = json.loads(quoted)
         except ValueError:
-            text = "the body is no JSON; the target sends all inputs instead"
+            text = "the body is not JSON; the target sends all inputs instead"
             context.note("manual", provider.place, text)
             return None
     return cast("JSON", map_texts(body, slots))
@@ -408,7 +408,7 @@ def _references(path: Path, repository: SourceTree) -> Iterator[Path]:
 
 
 def _text_of(path: Path, repository: SourceTree) -> str:
-    """The text of a file; empty for a program that is no text."""
+    """The text of a file; empty for a program that is not text."""
     try:
         return repository.read_text(path)
     except SourceError:

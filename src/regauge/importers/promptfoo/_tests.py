@@ -294,7 +294,7 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
         for path in context.repository.find(str(reference), context.base):
             document = context.repository.read_yaml(path)
             if not is_mapping(document):
-                raise SourceError(f"{context.repository.relative(path)} is no mapping")
+                raise SourceError(f"{context.repository.relative(path)} is not a mapping")
             values.update(document)
     return values
 
@@ -334,7 +334,7 @@ def _content(path: Path, context: Context) -> str:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix in LEXICON.words("images"):
         raise SourceError(
-            f"{context.repository.relative(path)} is no text; see images in golden-datasets"
+            f"{context.repository.relative(path)} is not text; see images in golden-datasets"
         )
     text = context.repository.read_text(path)
     if suffix in {"yaml", "yml"}:

@@ -125,7 +125,7 @@ def _check(metric: object, options: Mapping[str, Any], label: str) -> object:
             raise UsageError(f"deepeval: {option!r} is set by the run; remove it")
     if not (isinstance(metric, str) or callable(metric) or hasattr(metric, "measure")):
         fix = "give its name, its class, a function that makes one, or a metric"
-        raise UsageError(f"deepeval: {metric!r} is no metric", fix=fix)
+        raise UsageError(f"deepeval: {metric!r} is not a metric", fix=fix)
     for kind in (kind_of(metric), f"{metric}Metric"):
         if reason := METRICS.entry("unsupported").get(kind):
             raise UsageError(f"deepeval: {kind} is not supported: {reason}\n  fix: remove it")
@@ -268,7 +268,7 @@ def _steps(path: str, *, judge: str) -> Steps:
     steps = parse_path(path)
     if not steps or steps[0] not in _ROOTS:
         fix = "write inputs.NAME, expected, expected.NAME, answer or answer.NAME"
-        raise UsageError(f"{judge}: {path!r} is no source of a field", fix=fix)
+        raise UsageError(f"{judge}: {path!r} is not a source of a field", fix=fix)
     return steps
 
 

@@ -617,7 +617,7 @@ class DeepevalJudge(RunOnlyJudge):
             return abstained(measurement.reason, code=code)
         score = float(measurement.score)
         if not 0 <= score <= 1:
-            raise JudgeError(f"{self.name}: {score!r} is no score from 0 to 1", judge=self.name)
+            raise JudgeError(f"{self.name}: {score!r} is not a score from 0 to 1", judge=self.name)
         limit = self.threshold
         if limit is None:
             metric_limit = details.get("threshold")
@@ -760,7 +760,7 @@ def _check_metric(metric: Any, score: object, test_case: Any, *, judge: str) -> 
             installed deepeval has moved them.
     """
     if type(score) not in {int, float, bool} or not math.isfinite(float(score)):  # type: ignore[arg-type]  # it is a number
-        raise _broken_error(judge, f"its score is {score!r}, which is no number")
+        raise _broken_error(judge, f"its score is {score!r}, which is not a number")
     number = float(score)  # type: ignore[arg-type]  # it is a number
     if not 0 <= number <= 1:
         raise _broken_error(judge, f"its score is {number:g}, which is not from 0 to 1")
@@ -768,7 +768,7 @@ def _check_metric(metric: Any, score: object, test_case: Any, *, judge: str) -> 
     items_name = METRICS.entry("items").get(kind)
     verdicts = _verdicts(metric)
     if items_name and (verdicts is None or _list(getattr(metric, items_name, None)) is None):
-        raise moved_error(f"{kind}.{items_name}", "a measurement without items is no evidence")
+        raise moved_error(f"{kind}.{items_name}", "a measurement without items is not evidence")
     if verdicts is None:
         return _ItemCount()
     questions, question_verdicts = (

@@ -309,7 +309,7 @@ def make_metric(
         fields: The fields that the eval declares.
 
     Raises:
-        UsageError: It is no metric, or cannot be created with these options.
+        UsageError: It is not a metric, or cannot be created with these options.
     """
     if isinstance(metric, str):
         metric = getattr(exported, metric)
@@ -319,7 +319,8 @@ def make_metric(
         return _copy_metric(metric)
     instance = cast("Callable[..., object]", metric)(**options)
     if not isinstance(instance, _KINDS):
-        raise UsageError(f"{name}: the metric's factory returned {instance!r}, which is no metric")
+        message = f"the metric's factory returned {instance!r}, which is not a metric"
+        raise UsageError(f"{name}: {message}")
     return _copy_metric(instance)
 
 
@@ -418,7 +419,7 @@ def _with_idle_loop(work: Callable[[], Any]) -> None:
 
 def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequence[str]) -> Any:
     if not issubclass(kind, _KINDS):
-        raise UsageError(f"{name}: {kind.__name__} is no metric of deepeval")
+        raise UsageError(f"{name}: {kind.__name__} is not a metric of deepeval")
     parameters = inspect.signature(kind).parameters
     arguments = {key: _option(kind, key, value) for key, value in options.items()}
     for key, value in (*_ALWAYS.items(), ("model", _model), ("name", name)):

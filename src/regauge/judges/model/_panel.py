@@ -82,7 +82,7 @@ def panel(
     for member in cast("tuple[object, ...]", members):  # evals are not type-checked
         if not isinstance(member, (UnboundJudge, ModelJudge)):
             raise UsageError(
-                f"{name}: {member!r} is no LLM judge\n"
+                f"{name}: {member!r} is not an LLM judge\n"
                 '  fix: list judges such as rubric("name", model="openai:gpt-5.4-mini")'
             )
     check_reducer(reducer, judge=name)

@@ -301,7 +301,7 @@ def _parse_criterion(criterion: object) -> tuple[str, ...]:
     """The criteria of a declaration.
 
     Raises:
-        UsageError: A criterion is no text, empty, or stated twice.
+        UsageError: A criterion is not text, empty, or stated twice.
     """
     if criterion is None:
         return ()
@@ -435,7 +435,7 @@ class RubricJudge(OneModelJudge):
         """
         own_texts = dict(own_texts)
         criteria = self.criteria or _criteria_of(case)
-        if self.several and len(criteria) < 2:  # noqa: PLR2004 - fewer are no list
+        if self.several and len(criteria) < 2:  # noqa: PLR2004 - fewer are not a list
             raise JudgeError(
                 f"{self.name}: case {case.id!r} states no list of criteria\n"
                 '  fix: give it the input `criterion`, such as ["is polite", "names a time"]',

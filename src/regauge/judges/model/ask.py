@@ -280,7 +280,7 @@ def load_rubric(
     A rubric included in regauge is used if the project has no prompt of its name.
 
     Raises:
-        PromptError: The prompt does not exist, has errors, or is no rubric.
+        PromptError: The prompt does not exist, has errors, or is not a rubric.
     """
     from regauge.prompts import find_prompt, load_prompt, prompt_name
 

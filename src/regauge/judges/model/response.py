@@ -2,7 +2,7 @@
 
 A response that is one JSON object, fenced or not, is that verdict. In prose the judge's own verdict
 counts; two different verdicts are an error, unless one is marked as final. Text that only repeats
-the judged texts is no verdict.
+the judged texts is not a verdict.
 
 A statement of a verdict in prose is `Score: 4/5`, `Verdict: pass` or `A is better`. Each has a
 weight; a denied, quoted, attributed or conditional statement is a mention.
@@ -64,7 +64,7 @@ def value_of(raw: JSON, spec: RubricSpec) -> float:
     itself on one up to 100.
 
     Raises:
-        ResponseError: It is no number, or outside the scale.
+        ResponseError: It is not a number, or outside the scale.
     """
     value: float
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
@@ -472,7 +472,7 @@ def find_contradiction(text: str, verdict: float | str, spec: RubricSpec) -> str
     """Find the first remark in a text that contradicts the verdict; empty if none does.
 
     A remark is a whole sentence about the judged text, such as `It does not pass.` or `The first is
-    worse.`. Parts of longer sentences, quotes and conditions are no remarks.
+    worse.`. Parts of longer sentences, quotes and conditions are not remarks.
 
     Args:
         text: The response, or the reasoning in it.
@@ -616,7 +616,7 @@ def read_response(text: str, spec: RubricSpec, *, judged_texts: Collection[str] 
     Args:
         text: The text.
         spec: The verdict that the rubric requires.
-        judged_texts: The judged texts; repetitions of them are no verdict.
+        judged_texts: The judged texts; repetitions of them are not verdicts.
 
     Raises:
         ResponseError: The text has no verdict, two different ones, or one in an unreliable form.

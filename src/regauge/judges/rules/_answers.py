@@ -79,7 +79,7 @@ def number_near(
         expected: JSON = output.resolve(to, judge="number_near")
         target = _target(
             expected,
-            JudgeError(f"number_near: {to} is no number: {expected!r}", judge="number_near"),
+            JudgeError(f"number_near: {to} is not a number: {expected!r}", judge="number_near"),
         )
         text = output.text or ""
         last = _PARTS_MAX if which == "last" else None
@@ -150,7 +150,7 @@ def _target(value: JSON, error: JudgeError | UsageError) -> Number:
     """Parse the number to compare with, which may be a text with a unit.
 
     Raises:
-        JudgeError, UsageError: It is no number; the given error.
+        JudgeError, UsageError: It is not a number; the given error.
     """
     if is_number(value):
         if abs(value) <= sys.float_info.max:  # NaN is not, either
@@ -187,7 +187,7 @@ def _nearest(
     score, part, value = best
     if value is None:
         return failed(
-            f"{quote(part.text)} is no number of {unit or expected.unit}",
+            f"{quote(part.text)} is not a number of {unit or expected.unit}",
             code="wrong_unit",
             expected=target,
         )
@@ -276,7 +276,7 @@ def _equals_quantity(text: str, expected: Number) -> bool:
 
 
 def _value_in(number: Number, unit: str) -> float | None:
-    """The value in a unit; words that are no unit, and missing ones, are ignored."""
+    """The value in a unit; words that are not a unit, and missing ones, are ignored."""
     return number.in_unit(unit) if {number.unit, unit} <= units_by_name().keys() else number.value
 
 

@@ -74,7 +74,7 @@ def _combine(
         least: The number of verdicts without which the check abstains.
 
     Raises:
-        UsageError: There is no rule, or one is no rule.
+        UsageError: There is no rule, or one is not a rule.
     """
     if not judges:
         raise UsageError(f"{kind}: name at least one judge")
@@ -399,7 +399,8 @@ def _rule_or_judge(kind: str, judge: object) -> Rule | UnboundJudge | ModelJudge
     inner = as_rule(judge)
     if isinstance(inner, Rule | UnboundJudge | ModelJudge):
         return inner
-    raise UsageError(f"{kind}: {judge!r} is no judge\n  fix: give a rule, a function or a rubric")
+    fix = "give a rule, a function or a rubric"
+    raise UsageError(f"{kind}: {judge!r} is not a judge", fix=fix)
 
 
 def _declare_turns(

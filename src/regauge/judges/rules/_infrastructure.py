@@ -205,7 +205,7 @@ def _manifest_errors(
 ) -> Iterator[tuple[str, str]]:
     """The errors of a manifest, each with its code and message."""
     if not is_mapping(manifest):
-        yield "manifest_invalid", "a document is no mapping"
+        yield "manifest_invalid", "a document is not a mapping"
         return
     title = _dig(manifest, "metadata", "name") or _dig(manifest, "metadata", "generateName")
     required = {"apiVersion": manifest.get("apiVersion"), "kind": manifest.get("kind")}
@@ -322,7 +322,7 @@ def _mute_parser() -> Generator[None]:
 
 
 def _parse(text: str, dialect: str) -> list[Any] | str:  # noqa: PLR0911 - one per error
-    """Parse the statements of a text; return the reason if it is no SQL."""
+    """Parse the statements of a text; return the reason if it is not SQL."""
     import sqlglot
     from sqlglot.errors import SqlglotError
 

@@ -188,7 +188,7 @@ _T_CLOCK = re.compile(r"(?<=\d)[Tt](?=\d{2}:\d{2})")
 
 
 def _date_forms(parts: Mapping[str, str | None]) -> list[str]:
-    """The forms of a date, with its year first; empty for numbers that are no date.
+    """The forms of a date, with its year first; empty for numbers that are not a date.
 
     `3/5/2024` has both orders, and first the form of a date of unknown order.
     """

@@ -563,7 +563,7 @@ def is_upper_case(*, field: str | None = None) -> Check:
     Negated: Use lower case{inside}, too.
 
     >>> print(is_upper_case().check_text("DISK FULL on 3"))
-    fail: 'o' is no capital: 'DISK FULL on 3'
+    fail: 'o' is not a capital: 'DISK FULL on 3'
     """
     return _case(upper=True, field=field)
 

@@ -77,8 +77,8 @@ def generalisation_ratio(
 ) -> float:
     """The likelihood ratio of unseen cases: the edit helps them as it does seen ones, or not.
 
-    The other explanation is no effect. The ratio is infinite without unseen cases. An edit that
-    helps half of the seen cases is not expected to do better on others.
+    The other explanation: the edit has no effect. The ratio is infinite without unseen cases. An
+    edit that helps half of the seen cases is not expected to do better on others.
     """
     check, base = edit.mode.check, state.config.base.digest
     before = _rate(state.tally.count_over(base, (*seen, *unseen), check))
@@ -129,7 +129,7 @@ def _log_odds(rate: float) -> float:
 
 
 _VERIFYING = frozenset({"holdout", "suite", "fresh"})
-# Fewer trials of held-out cases are no evidence.
+# Fewer trials of held-out cases are not evidence.
 _HOLDOUT_TRIALS = 4
 
 

@@ -86,7 +86,7 @@ class Problem:
         feedback: Remarks of users on the check: hints, and never instructions.
         cases: The names of cases for trials of a search, failing ones first.
         run_trials: Runs one trial of each of some cases with another text, for proposers that
-            search. Its results select edits and are no evidence.
+            search. Its results select edits and are not evidence.
         calls: The most trials of a search.
     """
 

@@ -245,7 +245,7 @@ def load_examples(path: Path, golden: Iterable[str] = ()) -> tuple[Example, ...]
     Args:
         path: The file. Each line has an `id`, an `input` (a text, or an object of the prompt's
             inputs) and an `output` (a text, or JSON).
-        golden: The ids of golden cases, which are no examples.
+        golden: The ids of golden cases, which are not examples.
     """
     if not path.is_file():
         return ()

@@ -51,7 +51,7 @@ def test_an_entry_that_names_no_such_case_is_an_error_with_its_line():
     change = found(head, prompt())
     assert (change.accepted, change.removed) == ({"a": "why a"}, {"gone": "why gone"})
     assert [(error.line, error.message, error.fix) for error in change.errors] == [
-        (5, "`accepted` names 'nope', which is no golden case of p", "name a case by its id"),
+        (5, "`accepted` names 'nope', which is not a golden case of p", "name a case by its id"),
         (8, "`removed` names 'b', which is still there", "take it out of the changelog"),
         (
             9,

@@ -411,7 +411,7 @@ def test_an_acknowledgement_of_no_case_is_an_error_with_its_line(repo: Repo):
     repo.prompt("messages:", text + "messages:", version=None)
     assert [str(diagnostic) for diagnostic in repo.base().changelog_errors] == [
         (
-            "prompts/greet.prompt.yml:10: `accepted` names 'anne', which is no golden case of greet\n"
+            "prompts/greet.prompt.yml:10: `accepted` names 'anne', which is not a golden case of greet\n"
             "  fix: name a case by its id"
         ),
         (

@@ -197,7 +197,7 @@ def broken(edit: Any) -> str:
             "a trial that a judge failed has not passed",
         ),
         (lambda h: h["cases"]["bob"].update(silent=4), "4 of 3 trials cannot be without"),
-        (lambda h: h["cases"]["bob"].update(numbers="100,x"), "are no trial numbers"),
+        (lambda h: h["cases"]["bob"].update(numbers="100,x"), "are not trial numbers"),
         (lambda h: h["cases"]["bob"].update(numbers="103,100-101"), "do not rise"),
         (lambda h: h["cases"]["bob"].update(word=1), "`baselines.0.cases.bob.word` is unknown"),
         (lambda h: h["cases"]["bob"]["scores"].update(tone=[0.4]), "not one score for each trial"),
@@ -240,7 +240,7 @@ def test_a_value_of_another_type_or_below_its_least_is_an_error(edit: Any, told:
     ("edit", "told"),
     [
         (lambda h: h["cases"]["bob"].update(numbers="100,103,108"), "trials of no session"),
-        (lambda h: h["cases"]["bob"]["failed"].update(odd=1), "names 'odd', which is no judge"),
+        (lambda h: h["cases"]["bob"]["failed"].update(odd=1), "names 'odd', which is not a judge"),
         (lambda h: h["cases"]["bob"].update(silent=1), "1 silent trials, and a judge spoke"),
         (lambda h: h["sessions"][1].update(trials="101-103"), "do not follow those before"),
         (lambda h: h["sessions"][1].update(trials="1000-1003"), "from 100 to 999"),

@@ -128,7 +128,7 @@ def test_what_is_expected_is_hidden_unless_it_may_be_shown(show_expected: bool) 
         minutes = re.search(rf"\b{expected['minutes']}\b", ask.said)
         assert (minutes is not None) is show_expected
     assert ("<owner: text>" in ask.said) is not show_expected
-    # Labels that the prompt itself lists are no secret.
+    # Labels that the prompt itself lists are not secret.
     assert '"severity": "warning"' in ask.said
     assert "where 'warning' was wanted" in ask.said
 
