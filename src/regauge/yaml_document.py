@@ -20,6 +20,7 @@ from typing import (
     NamedTuple,
     TypeAlias,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -324,19 +325,18 @@ class KeyType(NamedTuple):
     required: bool = False
 
     def problem(self, value: JSON) -> str:
-        """The kind of value that a text, a number or a whole number has to be; empty if it is one.
+        """The kind of number or text that a value has to be; empty if it is one.
 
         >>> KeyType(int, low=1).problem(0), KeyType(float).problem(1)
         ('a whole number from 1 on', '')
         """
-        if self.kind is str:
-            return "" if isinstance(value, str) else "a text"
+        if self.kind not in {int, float}:
+            texts = {str: "a text", str | list[str]: "a text or a list of texts"}.get(self.kind, "")
+            items = value if isinstance(value, list) and self.kind is not str else [value]
+            return texts if any(not isinstance(item, str) for item in items) else ""
         kind, noun = (int, "a whole number") if self.kind is int else (int | float, "a number")
-        if (
-            isinstance(value, kind)
-            and not isinstance(value, bool)
-            and self.low <= value <= self.high
-        ):
+        is_number = isinstance(value, kind) and not isinstance(value, bool)
+        if is_number and self.low <= cast("float", value) <= self.high:
             return ""
         if self.low == -math.inf:
             return noun
@@ -366,8 +366,8 @@ def types_of(keys: type) -> dict[str, KeyType]:
 def type_of(hint: Any) -> KeyType:
     """The type that an annotation declares."""
     parts = [part for part in get_args(hint) if part is not NoneType]
-    if get_origin(hint) in {Union, UnionType} and len(parts) == 1:
-        return type_of(parts[0])
+    if get_origin(hint) in {Union, UnionType}:
+        return type_of(parts[0]) if len(parts) == 1 else KeyType(Union[tuple(parts)])  # noqa: UP007
     if get_origin(hint) is not Annotated:
         return KeyType(hint)
     schema = parts[1].schema

@@ -305,7 +305,7 @@ def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
             name = key_text
         elif value is None:
             continue
-        elif problem := _parameter_problem(name, value):
+        elif problem := types_of(ParameterKeys)[name].problem(value):
             problem_text = f"modelParameters.{key_text} must be {problem}, not {value!r}"
             reader.add_error(
                 value_node, problem_text, f"write `{key_text}: {_EXAMPLES.get(name, 0)}` or so"
@@ -319,16 +319,6 @@ def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
         spelled[name] = key_text
         reader.lines[f"modelParameters.{name}"] = line_of(key)
     return parameters
-
-
-def _parameter_problem(name: str, value: JSON) -> str:
-    """The required type of a known parameter; empty if the value has it."""
-    key_type = types_of(ParameterKeys)[name]
-    if key_type.kind in {float, int, str}:
-        return key_type.problem(value)
-    texts = [value] if isinstance(value, str) else value
-    is_texts = isinstance(texts, list) and all(isinstance(text, str) for text in texts)
-    return "a text or a list of texts" if name == "stop" and not is_texts else ""
 
 
 _EXAMPLES = {
@@ -699,9 +689,10 @@ def _read_fields(reader: Reader, entries: Entries, name: str) -> dict[str, Any]:
     if "tools" in entries:
         fields["tools"], fields["tool_files"] = read_tools(reader, entries["tools"][1])
     parameters: dict[str, JSON] = fields.get("parameters") or {}
-    fields["parameters"] = parameters | _tool_parameters(
-        reader, entries, parameters, fields.get("tools", ())
-    )
+    if not entries.keys().isdisjoint(_TOOL_PARAMETERS):
+        tools = fields.get("tools", ())
+        parameters |= _tool_parameters(reader, entries, parameters, tools)
+    fields["parameters"] = parameters
     return fields
 
 
@@ -791,16 +782,20 @@ def _note_variables(reader: Reader, messages: list[tuple[Message, yaml.Node]]) -
     return list(variables)
 
 
+# Keys of the file that are parameters, too.
+_TOOL_PARAMETERS = {"toolChoice": "tool_choice", "parallelToolCalls": "parallel_tool_calls"}
+
+
 def _tool_parameters(
     reader: Reader,
     entries: Entries,
     parameters: Mapping[str, JSON],
     tools: Sequence[Mapping[str, Any]],
 ) -> dict[str, JSON]:
-    """Read `toolChoice` and `parallelToolCalls`, which are parameters, too."""
+    """Read the keys of `_TOOL_PARAMETERS`."""
     names = tuple(str(tool["function"]["name"]) for tool in tools)
     tool_parameters: dict[str, JSON] = {}
-    for key, name in (("toolChoice", "tool_choice"), ("parallelToolCalls", "parallel_tool_calls")):
+    for key, name in _TOOL_PARAMETERS.items():
         if key not in entries:
             continue
         key_node, node = entries[key]
