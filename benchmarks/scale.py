@@ -152,7 +152,7 @@ def _make_run(first: Path, number: int, cases: int) -> str:
     record = _json(first / "run.json")
     run_id: str = f"{record['id'][:-4]}{number:04x}"
     record["id"] = run_id
-    for suite in record["suites"]:
+    for suite in record["evals"]:
         for name, value in suite.items():
             if value == 1 and isinstance(value, int):
                 suite[name] = cases
@@ -367,7 +367,7 @@ def _make_part(root: Path, number: int, own: Sequence[str]) -> None:
     record["id"] = f"{record['id'][:-4]}{number:04x}"
     record["shard"]["number"] = number
     record["shard"]["lines"]["trials.jsonl"] = len(own)
-    for suite in record["shard"]["suites"]:
+    for suite in record["shard"]["evals"]:
         suite["cases"] = suite["selected_cases"] = len(own)
     (part / "run.json").write_text(json.dumps(record), encoding="utf-8")
 

@@ -368,7 +368,7 @@ _INTERNAL = {
         *("case", "for_trial"),
     },
     "Dataset": {"fixtures_dir", "shard", "left_out", "size"},
-    "EvalResult": {"suite", "where"},
+    "EvalResult": {"eval", "where"},
     "GoldenCase": {"golden", "licence", "script"},
     "Message": {"to_json", "parts"},
     "Prompt": {

@@ -105,7 +105,7 @@ class Memoised(Asking):
 '''
 
 MODEL_JUDGES_GATE = """
-import regauge.runner._suite as suites
+import regauge.runner._eval as suites
 from regauge.judges import JudgeStatus
 suites.judge_status = lambda judge, project: JudgeStatus(blocking=True, reason="calibrated for this test")
 """

@@ -87,7 +87,7 @@ class EvalParts:
         """`suite`, `case` and `node_id` may be given; a short id is one of the eval `test_alert`."""
         node_id = more.pop("node_id", "c0")
         given: dict[str, Any] = {
-            "suite": self.suite(trials=len(trials), pass_rate=pass_rate),
+            "eval": self.suite(trials=len(trials), pass_rate=pass_rate),
             "case": self.case(),
             "node_id": node_id if "[" in node_id else f"evals/test_alert.py::test_alert[{node_id}]",
         }

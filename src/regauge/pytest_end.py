@@ -18,9 +18,10 @@ from regauge.pytest_items import commanded_key
 from regauge.pytest_output import terminal_stream
 from regauge.reports import (
     RunEnd,
+    ShardEval,
     ShardPart,
-    ShardSuite,
     cause_lines,
+    eval_lines,
     failed_lines,
     failure_annotations,
     gate_annotations,
@@ -33,7 +34,6 @@ from regauge.reports import (
     recorded_lines,
     shard_lines,
     stored_lines,
-    suite_lines,
     write_job_summary,
 )
 from regauge.runner import count_lines
@@ -92,7 +92,7 @@ class PytestEnd:
     omissions: Sequence[Diagnostic]
     selection: Sequence[str]
     finished_items: FinishedItems
-    parts: Sequence[ShardSuite]
+    parts: Sequence[ShardEval]
     worker: bool
     print_line: Callable[[str], None]
     _record: RunRecord | None = field(default=None, init=False)
@@ -218,7 +218,7 @@ class PytestEnd:
             exit_status=int(session.exitstatus),
             job=job_state(os.environ),
             selection=[*self.selection],
-            suites=self._end.parts,
+            evals=self._end.parts,
             lines=count_lines(self.writer.directory),
             unmeasured=[text.partition("\n")[0] for text in self._unmeasured],
         )
@@ -340,14 +340,14 @@ class PytestEnd:
         directory_prefix = f"{self.config.invocation_params.dir}{os.sep}"
         decided = self.gate if shard is None else None
         lines = [
-            *failed_lines(failed, self._record.suites),
+            *failed_lines(failed, self._record.evals),
             *shard_lines(self._record),
             *(
                 decided.lines(self._record.failed_tests)
                 if decided
-                else suite_lines(self._record.suites)
+                else eval_lines(self._record.evals)
             ),
-            *judge_lines(self._record.suites),
+            *judge_lines(self._record.evals),
             *not_blocking_lines(self.writer.tally.not_blocking()),
             *(replace(line, text=line.text.replace(directory_prefix, "")) for line in causes),
             *missing_lines(self._end.missing),
@@ -377,7 +377,7 @@ class PytestEnd:
         """Show the number of cases that an interrupted run leaves."""
         planned_count = self._end.selected_cases or items
         # A signal may come between the row of a case and the report of its item.
-        recorded_count = sum(suite.cases for suite in record.suites)
+        recorded_count = sum(eval_.cases for eval_ in record.evals)
         finished_count = max(self._end.turns, recorded_count)
         if planned_count > finished_count:
             terminal.write_line(

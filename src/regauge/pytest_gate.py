@@ -31,7 +31,7 @@ from regauge.reports import (
     decision_lines,
     gate_progress_line,
     output_diff,
-    prompt_of_suite,
+    prompt_of_eval,
     status_words,
     with_failed_tests,
 )
@@ -93,7 +93,7 @@ class GateFailed(AssertionError):  # noqa: N818 - a failure, not an error
         super().__init__(document.message)
 
     def __str__(self) -> str:
-        prompt = prompt_of_suite(self.document.prompt)
+        prompt = prompt_of_eval(self.document.prompt)
         rerun_line = f"  again: regauge gate --prompt {shlex.quote(prompt)}"
         diff = [f"    {line}" for line in output_diff(self.document)]
         return printable("\n".join([self.document.message, *diff, rerun_line]))
@@ -391,13 +391,13 @@ class PytestGate:
             pytest.skip(message)
         if document is None:
             return PartResult(
-                suite=replayed_result.suite,
+                eval=replayed_result.eval,
                 case=replayed_result.case,
                 trials=replayed_result.trials,
                 node_id=node_id,
             )
         return GatedResult(
-            suite=replayed_result.suite,
+            eval=replayed_result.eval,
             case=replayed_result.case,
             trials=replayed_result.trials,
             node_id=node_id,
@@ -493,7 +493,7 @@ class PytestGate:
             node = nodes.get(id(planned_case), "")
             if trials := decided.trials.get((case.prompt, case.case, "candidate")):
                 result = self._results[id(planned_case)] = GatedResult(
-                    suite=planned_case.suite,
+                    eval=planned_case.eval,
                     case=planned_case.case,
                     trials=tuple(trials),
                     node_id=node,
@@ -519,7 +519,7 @@ class PytestGate:
                 continue
             node = nodes.get(id(planned_case), "")
             result = self._parts[id(planned_case)] = PartResult(
-                suite=planned_case.suite,
+                eval=planned_case.eval,
                 case=planned_case.case,
                 trials=trials,
                 node_id=node,
@@ -530,7 +530,7 @@ class PytestGate:
 
     def _add_base(self, base: PlannedCase | None, trials: tuple[Trial, ...], node: str) -> None:
         if base is not None and trials:
-            result = EvalResult(suite=base.suite, case=base.case, trials=trials, node_id=node)
+            result = EvalResult(eval=base.eval, case=base.case, trials=trials, node_id=node)
             self._writer.add(result, side="base")
 
     def _throttle(self, print_line: Callable[[str], None]) -> Callable[[str], None]:

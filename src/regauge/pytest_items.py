@@ -168,8 +168,8 @@ class FinishedItems:
                 continue
             error = self.errors.get(node) or UnmeasuredError("the test ended without a result")
             trial = unmeasured_trial(PlannedTrial(planned_case, 0), error)
-            suite, case = planned_case.suite, planned_case.case
-            yield EvalResult(suite=suite, case=case, trials=(trial,), node_id=node)
+            eval_, case = planned_case.eval, planned_case.case
+            yield EvalResult(eval=eval_, case=case, trials=(trial,), node_id=node)
 
 
 def case_of(item: pytest.Item) -> PlannedCase | None:
@@ -223,14 +223,14 @@ def nodes_of(item: pytest.Item, cases: Sequence[PlannedCase]) -> Iterator[tuple[
         yield cases[0], item.nodeid
         return
     start, _, end = item.nodeid.partition(ALL_CASES)
-    several = any(case.suite is not cases[0].suite for case in cases)
+    several = any(case.eval is not cases[0].eval for case in cases)
     for case in cases:
         yield case, f"{start}{name_of(case, several=several)}{end}"
 
 
 def name_of(planned_case: PlannedCase, *, several: bool) -> str:
     """The name of a case in the id of its item, with the model if there are several."""
-    return f"{planned_case.case.id}-{planned_case.suite.model}" if several else planned_case.case.id
+    return f"{planned_case.case.id}-{planned_case.eval.model}" if several else planned_case.case.id
 
 
 def is_empty_eval(item: pytest.Item) -> bool:
@@ -267,7 +267,7 @@ def failed_case(planned_case: PlannedCase, error: CaseFailed) -> FailedCase:
     judged_verdict = next(failure for trial in error.result.trials for failure in trial.failures)
     verdict = judged_verdict.verdict
     labels = [label for label in (verdict.expected, verdict.actual) if _is_label(label)]
-    prompt = planned_case.suite.prompt
+    prompt = planned_case.eval.prompt
     return FailedCase(
         prompt=prompt.name,
         version=str(prompt.version or "-"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.runner import Eval, PlannedCase
 
 # Options that select items, by their names in pytest: its own, then those of plugins that split a
-# suite.
+# eval.
 _SELECTING = {
     "keyword": "-k",
     "markexpr": "-m",
@@ -236,12 +236,12 @@ class CollectedEvals:
     Attributes:
         places: The file and first line of each function.
         cases: The cases of all evals, in the order of collection.
-        suites: Each eval per model, by the node id of its function or prompt file.
+        evals: Each eval per model, by the node id of its function or prompt file.
     """
 
     places: set[tuple[Path, int]] = field(default_factory=set[tuple[Path, int]])
     cases: list[PlannedCase] = field(default_factory=list["PlannedCase"])
-    suites: dict[str, Sequence[Eval]] = field(default_factory=dict[str, "Sequence[Eval]"])
+    evals: dict[str, Sequence[Eval]] = field(default_factory=dict[str, "Sequence[Eval]"])
 
 
 def eval_directories(project: Project, places: set[tuple[Path, int]]) -> set[Path]:
@@ -272,7 +272,7 @@ def find_omissions(
     """
     if command_line.selection:
         return []
-    suites = [suite for of_eval in collected_evals.suites.values() for suite in of_eval]
+    evals = [eval_ for of_eval in collected_evals.evals.values() for eval_ in of_eval]
     absent = list(uncollected_evals(project, command_line, collected_evals.places))
     run = {id(case) for case in selected}
     left_out = [case for case in collected_evals.cases if id(case) not in run]
@@ -282,8 +282,8 @@ def find_omissions(
     ]
     if command_line.covers(project.root / "evals"):
         mentioned_names = {name for _, names in absent for name in names}
-        omissions += _unmeasured_datasets(project, suites, mentioned_names)
-        omissions += _unmeasured_prompts(project, suites, mentioned_names)
+        omissions += _unmeasured_datasets(project, evals, mentioned_names)
+        omissions += _unmeasured_prompts(project, evals, mentioned_names)
     return omissions
 
 
@@ -297,12 +297,12 @@ def errors_of_left_out(project: Project, left_out: Sequence[PlannedCase]) -> Ite
     """The cases of each eval that were collected and are not run."""
     left: dict[int, list[PlannedCase]] = {}
     for case in left_out:
-        left.setdefault(id(case.suite), []).append(case)
+        left.setdefault(id(case.eval), []).append(case)
     for cases in left.values():
-        suite = cases[0].suite
+        eval_ = cases[0].eval
         yield Diagnostic(
-            path=project.relative(suite.dataset.path),
-            message=f"{len(cases)} of {plural(len(suite.dataset), 'case')} of {suite.prompt.name}"
+            path=project.relative(eval_.dataset.path),
+            message=f"{len(cases)} of {plural(len(eval_.dataset), 'case')} of {eval_.prompt.name}"
             f" are there and are not run, such as {cases[0].case.id}",
             fix="let the eval run all of them (`tier: tracked` lets a case fail; cases that are"
             f" gone go under `removed` in the changelog); {_SELECT_FIX}",
@@ -360,13 +360,13 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _unmeasured_datasets(
-    project: Project, suites: Sequence[Eval], mentioned_names: set[str]
+    project: Project, evals: Sequence[Eval], mentioned_names: set[str]
 ) -> Iterator[Diagnostic]:
     """The datasets of prompts, or measured before, without an eval, except `mentioned_names`."""
     from regauge.datasets import dataset_files
     from regauge.prompts import prompt_files, prompt_name
 
-    measured = {suite.dataset.path for suite in suites}
+    measured = {eval_.dataset.path for eval_ in evals}
     prompts = {prompt_name(path) for path in prompt_files(project.prompts_dir)}
     for path in dataset_files(project.fixtures_dir):
         name = path.stem
@@ -382,7 +382,7 @@ def _unmeasured_datasets(
 
 
 def _unmeasured_prompts(
-    project: Project, suites: Sequence[Eval], mentioned_names: set[str]
+    project: Project, evals: Sequence[Eval], mentioned_names: set[str]
 ) -> Iterator[Diagnostic]:
     """The prompts without a collected eval of their current text that were measured before."""
     from regauge.datasets import dataset_files
@@ -390,10 +390,10 @@ def _unmeasured_prompts(
 
     datasets = {path.stem for path in dataset_files(project.fixtures_dir)}
     rubrics = project.prompts_dir / "judges"
-    loaded = {prompt.path for suite in suites for prompt in suite.loaded_prompts}
+    loaded = {prompt.path for eval_ in evals for prompt in eval_.loaded_prompts}
     for path in prompt_files(project.prompts_dir):
         name = prompt_name(path)
-        of_prompt = [suite for suite in suites if suite.prompt.path == path]
+        of_prompt = [eval_ for eval_ in evals if eval_.prompt.path == path]
         if (
             path.is_relative_to(rubrics)
             or name in mentioned_names
@@ -404,9 +404,9 @@ def _unmeasured_prompts(
         if of_prompt:
             # As prompts are read: git on Windows may write other line ends.
             text = path.read_bytes().decode("utf-8", errors="replace")
-            if any(suite.prompt.source == text for suite in of_prompt):
+            if any(eval_.prompt.source == text for eval_ in of_prompt):
                 continue
-            versions = ", ".join(sorted({str(suite.prompt.version) for suite in of_prompt}))
+            versions = ", ".join(sorted({str(eval_.prompt.version) for eval_ in of_prompt}))
             message = f"evals of {name} measure version {versions}, and none measures this file"
             fix = "take `version` out of @golden, or add an eval without it"
         elif name not in datasets and _was_measured(project, name):

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from regauge.pytest_end import PytestEnd
     from regauge.pytest_gate import PytestGate
     from regauge.pytest_suggest import RefinementSearch
-    from regauge.reports import ShardSuite
+    from regauge.reports import ShardEval
     from regauge.runner import Eval, IndependentTrials, RunProgress
 
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
@@ -165,7 +165,7 @@ class PytestRun:
         self._keywords: Mapping[str, Any] = {}
         self._properties: list[tuple[str, object]] = []
         self._case_properties: list[tuple[str, object]] = []
-        self._parts: list[ShardSuite] = []
+        self._parts: list[ShardEval] = []
         self._gate = self._new_gate() if gates else None
         self._binders: dict[int, Callable[[EvalSession], Eval]] = {}
         suggests = config.getoption("--suggest") and not config.option.collectonly
@@ -194,7 +194,7 @@ class PytestRun:
             fix = f"cd {quote(str(home.root))} && pytest {quote(str(home.relative(path)))}"
             raise pytest.Collector.CollectError(f"{message}\n  fix: {fix}")
         try:
-            suites = self._session.bind(spec, function)
+            evals = self._session.bind(spec, function)
         except RegaugeError as error:
             diagnostics = error.diagnostics if isinstance(error, InvalidFileError) else ()
             placed = diagnostics and not any(diagnostic.path.is_dir() for diagnostic in diagnostics)
@@ -210,8 +210,8 @@ class PytestRun:
         if any(map(self._config.pluginmanager.hasplugin, ("repeat", "pytest_repeat"))):
             _refuse_repeats(metafunc)
         # A search for suggestions has one model.
-        self._binders[id(suites[0])] = lambda session: session.bind(spec, function)[0]
-        items = self._collect(metafunc.definition.nodeid, function, suites)
+        self._binders[id(evals[0])] = lambda session: session.bind(spec, function)[0]
+        items = self._collect(metafunc.definition.nodeid, function, evals)
         planned_cases = [case for _, case in items]
         # pytest escapes other names, so their ids need an item per case.
         names = [name for name, _ in items]
@@ -227,26 +227,26 @@ class PytestRun:
             pytest.Collector.CollectError: The file is invalid.
         """
         try:
-            suites = self._session.bind_prompt_file(path)
+            evals = self._session.bind_prompt_file(path)
         except RegaugeError as error:
             raise pytest.Collector.CollectError(str(error)) from error
-        self._binders[id(suites[0])] = lambda session: session.bind_prompt_file(path)[0]
+        self._binders[id(evals[0])] = lambda session: session.bind_prompt_file(path)[0]
         node = Path(os.path.relpath(path, self._config.rootpath)).as_posix()
-        return self._collect(node, None, suites)
+        return self._collect(node, None, evals)
 
     def _collect(
-        self, node: str, function: Callable[..., Any] | None, suites: Sequence[Eval]
+        self, node: str, function: Callable[..., Any] | None, evals: Sequence[Eval]
     ) -> list[tuple[str, PlannedCase]]:
         """Collect the cases of an eval; returns them with the names of their items."""
         # Case by case, so that models are called for the same case at the same time.
         planned_cases = [
-            PlannedCase(suite, case) for case in suites[0].dataset.cases for suite in suites
+            PlannedCase(eval_, case) for case in evals[0].dataset.cases for eval_ in evals
         ]
-        self._collected_evals.suites[node] = suites
+        self._collected_evals.evals[node] = evals
         self._collected_evals.cases.extend(planned_cases)
         if function is not None:
             self._collected_evals.places.add(place_of(function))
-        several = len(suites) > 1
+        several = len(evals) > 1
         return [(name_of(case, several=several), case) for case in planned_cases]
 
     def plan(self, session: pytest.Session, uncollected: Mapping[str, tuple[Path, str]]) -> None:
@@ -277,7 +277,7 @@ class PytestRun:
                 selected=selected,
             )
         if self._session.options.shard is not None:
-            self._parts = parts_of(self._collected_evals.suites, selected)
+            self._parts = parts_of(self._collected_evals.evals, selected)
         locate([item for item, _ in evals])
         self._plan_of = dict(zip(selected, self._session.prepare(selected).cases, strict=True))
         if self._gate is not None:
@@ -535,7 +535,7 @@ class PytestRun:
         return RefinementSearch(
             session=self._session,
             cycles=self._config.getoption("--max-cycles") or CYCLES,
-            rebind=lambda session, suite: self._binders[id(suite)](session),
+            rebind=lambda session, eval_: self._binders[id(eval_)](session),
         )
 
     def _new_gate(self) -> PytestGate:
@@ -573,8 +573,8 @@ def _refuse_targets_alone(selected: Sequence[PlannedCase]) -> None:
     Raises:
         pytest.UsageError: No selected eval tests a prompt.
     """
-    if all(case.suite.target is not None for case in selected):
-        name = selected[0].suite.prompt.name
+    if all(case.eval.target is not None for case in selected):
+        name = selected[0].eval.prompt.name
         raise pytest.UsageError(
             f"--model changes prompts, and every selected eval tests a target, such as {name}\n"
             "  fix: leave out --model, or select evals of prompts"

@@ -46,16 +46,16 @@ class RefinementSearch:
     def note(self, result: EvalResult) -> None:
         """Add the prompt of a failed case; tracked cases do not count."""
         if result.outcome == "failed" and result.case.tier != "tracked":
-            self._failed.setdefault(result.suite.prompt.name, result.suite)
+            self._failed.setdefault(result.eval.prompt.name, result.eval)
 
     def suggest(self, print_line: Callable[[str], None]) -> list[Suggestion]:
         """Search a suggestion for every failed prompt; one without a fix has the reason."""
         spent_usd = self.session.budget.spent_usd
         suggestions: list[Suggestion] = []
-        for name, suite in sorted(self._failed.items()):
+        for name, eval_ in sorted(self._failed.items()):
             print_line(f"{name}: looking for a small revision that fixes it")
             try:
-                suggestions.append(self._suggestion(name, suite, spent_usd))
+                suggestions.append(self._suggestion(name, eval_, spent_usd))
             except RegaugeError as error:
                 suggestions.append(
                     Suggestion(prompt=name, headline=f"{name}: {error}", stop="error")
@@ -63,9 +63,9 @@ class RefinementSearch:
             spent_usd += suggestions[-1].usd
         return suggestions
 
-    def _suggestion(self, name: str, suite: Eval, spent_usd: float) -> Suggestion:
+    def _suggestion(self, name: str, eval_: Eval, spent_usd: float) -> Suggestion:
         options, project = self.session.options, self.session.project
-        if options.record == "none" and not is_simulated(str(suite.model)):
+        if options.record == "none" and not is_simulated(str(eval_.model)):
             return Suggestion(
                 prompt=name,
                 stop="record-none",
@@ -76,10 +76,10 @@ class RefinementSearch:
         own_options = replace(options, record="missing", budget_usd=left_usd)
         evals = EvalSession(project, own_options, environ=os.environ)
         try:
-            rebound_suite = self.rebind(evals, suite)
+            rebound_eval = self.rebind(evals, eval_)
             refinement = Refinement(
                 evals,
-                [PlannedCase(rebound_suite, case) for case in rebound_suite.dataset],
+                [PlannedCase(rebound_eval, case) for case in rebound_eval.dataset],
                 _options(evals, name, self.cycles, left_usd),
                 use_attempts=True,
             )

@@ -114,7 +114,7 @@ class Workflow:
             "command": [],
             "git": {"commit": "c0ffee" * 6, "branch": None, "dirty": False},
             "options": {},
-            "suites": [],
+            "evals": [],
             "decision": DecisionDocument.model_validate(decision()),
         }
         directory = self.root / ".regauge" / "runs" / name

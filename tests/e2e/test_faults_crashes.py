@@ -61,7 +61,7 @@ def test_a_killed_run_goes_on_where_it_stopped(
     assert len(again) <= IN_FLIGHT_MAX
     assert max(endpoint.calls.values()) <= 2
     assert len(live.recordings()) == CASES
-    (suite,) = live.records()[0]["suites"]
+    (suite,) = live.records()[0]["evals"]
     assert suite["replays"] >= len(answered) - IN_FLIGHT_MAX
     assert suite["replays"] + suite["live"] == CASES
 
@@ -110,7 +110,7 @@ def test_ctrl_c_keeps_and_publishes_what_was_answered(
     assert "Task was destroyed" not in said
     (record,) = live.records()
     assert record["status"] == "interrupted"
-    (suite,) = record["suites"]
+    (suite,) = record["evals"]
     assert suite["passed"] == suite["cases"] == len(live.rows()) > 0
     assert (
         f"interrupted: {60 - suite['cases']} of 60 cases were not run; the same command continues"
@@ -139,7 +139,7 @@ def test_ctrl_c_with_two_workers_leaves_a_record_of_what_was_judged(
     assert "INTERNALERROR" not in said
     (record,) = live.records()
     assert record["status"] == "interrupted"
-    (suite,) = record["suites"]
+    (suite,) = record["evals"]
     assert suite["passed"] == suite["cases"] == len(live.rows())
     assert f"interrupted: {60 - suite['cases']} of 60 cases were not run" in said
     endpoint.latency_s = 0.0
@@ -158,7 +158,7 @@ def test_two_runs_at_once_are_both_right_and_pay_once(live: EvalProject, endpoin
         assert "1 failed, 59 passed" in said
     assert endpoint.total == 60
     assert len(live.recordings()) == 60
-    assert [record["suites"][0]["passed"] for record in live.records()] == [59, 59]
+    assert [record["evals"][0]["passed"] for record in live.records()] == [59, 59]
     live.run("--record=none").assert_outcomes(passed=59, failed=1)
 
 

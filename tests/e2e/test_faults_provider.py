@@ -29,7 +29,7 @@ def test_no_case_is_lost_where_every_fifth_request_is_refused(
     assert result.ret == 0
     assert endpoint.objections >= 12
     assert not endpoint.twice
-    (suite,) = live.records()[0]["suites"]
+    (suite,) = live.records()[0]["evals"]
     assert suite["retries"] == endpoint.objections
     result.stdout.fnmatch_lines([f"*60 live, {endpoint.objections} retries"])
 
@@ -82,7 +82,7 @@ def test_a_budget_stops_the_spending_and_a_larger_one_goes_on(
     outcomes = result.parseoutcomes()
     assert 0 < outcomes["passed"] == endpoint.total
     assert outcomes["unmeasured"] == 12 - outcomes["passed"]
-    (suite,) = live.records()[0]["suites"]
+    (suite,) = live.records()[0]["evals"]
     assert suite["spent_usd"] == pytest.approx(0.12 * endpoint.total)
     assert suite["spent_usd"] <= 1.00
     said = result.stdout.str()
@@ -141,7 +141,7 @@ def test_an_unknown_price_is_no_obstacle_without_a_budget(live: EvalProject):
     live.settings(provider="")
     result = live.run()
     result.assert_outcomes(passed=5)
-    (suite,) = live.records()[0]["suites"]
+    (suite,) = live.records()[0]["evals"]
     assert suite["cost_usd"] is None
 
 

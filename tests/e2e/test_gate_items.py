@@ -85,7 +85,7 @@ def test_a_case_that_is_skipped_after_its_judges_did_not_pass(gated: EvalProject
     assert gated.run().ret == 1
     record = gated.records()[-1]
     assert [*record["failed_tests"]] == [node]
-    assert (record["suites"][0]["passed"], record["suites"][0]["failed"]) == (2, 1)
+    assert (record["evals"][0]["passed"], record["evals"][0]["failed"]) == (2, 1)
     reword(gated)
     headline = "gate: accepted against main*; 1 test failed apart from judges"
     result = gated.run("--gate=main")

@@ -125,14 +125,14 @@ def test_completions_that_several_evals_judge_are_one_trial(project: EvalProject
     ran = project.run()
     ran.assert_outcomes(passed=14, failed=1)
     ran.stdout.fnmatch_lines(["triage (test_labels): all k trials pass: pass^1 80 %*"])
-    first, second = (record["suites"][1] for record in project.records())
+    first, second = (record["evals"][1] for record in project.records())
     assert first["all_of_k"] == first["one_of_k"] == [1.0, 1.0]
     assert second["all_of_k"] == second["one_of_k"] == [0.8, 0.8]
     logged = regauge(project, "log", "triage", "--runs").output
     assert "100.0 % (5/5)" in logged
     assert "80.0 % (4/5)" in logged
     compared = json.loads(regauge(project, "runs", "compare", "--json").stdout)
-    (change,) = compared["suites"][1]["changes"]
+    (change,) = compared["evals"][1]["changes"]
     sides = [[change[side][key] for key in ("passed", "measured")] for side in ("before", "after")]
     assert sides == [[2, 2], [0, 2]]
     assert change["after"]["judge"] == "agrees"
@@ -266,7 +266,7 @@ pass rates are those of sim:clerk-1 (simulated) in evals/test_triage.py::test_ag
 def test_evals_that_share_completions_add_no_evidence_to_a_comparison_of_models(live: EvalProject):
     live.eval(TWO_EVALS)
     live.run("--model=local:clerk", "--model=local:other").assert_outcomes(passed=30)
-    comparison = live.records()[-1]["suites"][1]["comparison"]
+    comparison = live.records()[-1]["evals"][1]["comparison"]
     assert comparison["cases"] == 5
 
 
@@ -326,7 +326,7 @@ with another output 1/1 -> 1/1    disk-003
     runs = live.root / ".regauge/runs"
     shutil.copytree(runs / first, runs / "29991231-235959-0000")
     record = json.loads((runs / first / "run.json").read_text())
-    empty = record | {"id": "29991231-235959-0000", "suites": []}
+    empty = record | {"id": "29991231-235959-0000", "evals": []}
     (runs / "29991231-235959-0000/run.json").write_text(json.dumps(empty))
     assert regauge(live, "runs", "compare", "--outputs").output == compared.output
     assert regauge(live, "runs", "compare", first, "--outputs").output == compared.output
@@ -339,7 +339,7 @@ with another output 1/1 -> 1/1    disk-003
         "other outputs with the same outcome: 1 (--outputs shows them)"
     )
     document = json.loads(regauge(live, "runs", "compare", first, "latest", "--json").stdout)
-    assert [change["change"] for change in document["suites"][0]["changes"]] == [
+    assert [change["change"] for change in document["evals"][0]["changes"]] == [
         "worse",
         "better",
         "removed",
@@ -437,8 +437,8 @@ def test_a_history_that_cannot_be_used_is_named_with_what_to_do(
                 database.execute("INSERT INTO regauge_schema VALUES (99, '9.0')")
                 problem = "written by a newer regauge (schema 99, this one knows 3)"
             else:
-                database.execute("DROP TABLE regauge_suites")
-                problem = "no such table: regauge_suites"
+                database.execute("DROP TABLE regauge_evals")
+                problem = "no such table: regauge_evals"
         database.close()
     refused = regauge(project, "log", "triage", "--runs")
     assert isinstance(refused.exception, StoreError)

@@ -20,7 +20,7 @@ from regauge.history import RunEntry, StorePlace, find_store
 from regauge.history._history import History
 from regauge.history._store import STEPS, Store
 from regauge.project import Project
-from regauge.reports import MeasuredSuite
+from regauge.reports import MeasuredEval
 from tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def place(url: str, tmp_path: Path) -> StorePlace:
     return find_store(Project(root=tmp_path), {"REGAUGE_STORE": url})
 
 
-def _suite(run: str, **more: Any) -> MeasuredSuite:
+def _suite(run: str, **more: Any) -> MeasuredEval:
     given: dict[str, Any] = {
         "run": run,
         "started_at": "2026-01-31T10:00:00+00:00",
@@ -86,7 +86,7 @@ def _suite(run: str, **more: Any) -> MeasuredSuite:
         "judges_digest": "b",
         "cases_digest": "c",
     }
-    return MeasuredSuite(**(given | more))
+    return MeasuredEval(**(given | more))
 
 
 def _entry(run: str = "20260131-100000-aaaa", *, answer: str = "yes", rows: int = 2) -> RunEntry:
@@ -107,7 +107,7 @@ def _entry(run: str = "20260131-100000-aaaa", *, answer: str = "yes", rows: int 
         started_at="2026-01-31T10:00:00+00:00",
         finished_at="2026-01-31T10:00:01+00:00",
         document=json.dumps({"id": run, "command": [answer]}),
-        suites=[_suite(run)],
+        evals=[_suite(run)],
         trials=trials,
     )
 
@@ -119,8 +119,8 @@ def test_what_goes_in_comes_out_once(place: StorePlace):
     assert not store.add(entry)
     again = Store(place)
     assert again.ids() == {entry.id}
-    assert again.suites("triage") == [_suite(entry.id)]
-    assert again.suites("other") == []
+    assert again.evals("triage") == [_suite(entry.id)]
+    assert again.evals("other") == []
     assert again.document(entry.id) == {"id": entry.id, "command": [_NASTY]}
     assert [row["output"] for row in again.rows(entry.id)] == [_NASTY, _NASTY]
     assert again.matching("20260131") == [entry.id]
@@ -205,7 +205,7 @@ def test_writers_at_once_take_every_run_in_once(project: EvalProject, url: str, 
     store = Store(place)
     assert len(store.ids()) == 12
     assert {len(list(store.rows(run))) for run in store.ids()} == {5}
-    assert len(store.suites("triage")) == 12
+    assert len(store.evals("triage")) == 12
 
 
 def test_a_run_reaches_the_team_at_its_end(

@@ -59,7 +59,7 @@ def test_what_judges_use_is_counted_apart(judged: EvalProject) -> None:
     for result, word in ((live, "3, 3 live"), (replay, "3")):
         result.stdout.fnmatch_lines([f"judge calls: triage, {word}, 330 tokens, $0.0036, *"])
     for record, paid in zip(judged.records(), (0.0036, 0.0), strict=True):
-        [suite] = record["suites"]
+        [suite] = record["evals"]
         assert suite["cost_usd"] == pytest.approx(3 * 0.00012)
         assert suite["judge_cost_usd"] == pytest.approx(0.0036)
         assert suite["judge_spent_usd"] == pytest.approx(paid)
@@ -164,7 +164,7 @@ def test_workers_judge_each_answer_once(judged: EvalProject, endpoint: Endpoint)
     assert not endpoint.twice
     assert len(judged.recordings("judges/triage")) == 8
     [record] = judged.records()
-    assert record["suites"][0]["judge_calls"] == 8
+    assert record["evals"][0]["judge_calls"] == 8
 
 
 def test_a_worker_that_is_done_ends_the_calls_that_another_one_waits_for(

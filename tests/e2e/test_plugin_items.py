@@ -200,7 +200,7 @@ def test_fixtures_and_captured_output_work_as_in_any_test(project: EvalProject):
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*Captured stdout*", "looked at disk-001 a True"])
     result.stdout.no_fnmatch_line("looked at disk-000*")
-    assert project.records()[0]["suites"][0]["cases"] == 4
+    assert project.records()[0]["evals"][0]["cases"] == 4
 
 
 def test_methods_and_several_evals_of_one_prompt_share_answers(
@@ -266,7 +266,7 @@ def test_two_workers_come_to_what_one_process_does(live: EvalProject, endpoint: 
     assert not endpoint.twice
     (record,) = live.records()
     assert record["status"] == "finished"
-    counts = {key: record["suites"][0][key] for key in ("cases", "passed", "failed", "trials")}
+    counts = {key: record["evals"][0][key] for key in ("cases", "passed", "failed", "trials")}
     assert counts == {"cases": 40, "passed": 34, "failed": 6, "trials": 40}
     rows = {row["node"]: row["outcome"] for row in live.rows()}
     assert len(live.recordings()) == 40
@@ -454,7 +454,7 @@ def test_a_run_whose_tests_all_fail_in_their_set_up_has_a_record(
     result.assert_outcomes(errors=2)
     record = project.records()[-1]
     assert len(project.records()) == 2
-    suite = record["suites"][0]
+    suite = record["evals"][0]
     assert (suite["cases"], suite["passed"], suite["unmeasured"]) == (2, 0, 2)
     nodes = [f"evals/test_triage.py::test_triage[disk-00{number}]" for number in range(2)]
     assert record["failed_tests"] == dict.fromkeys(nodes, "ConnectionError: no database")
@@ -529,7 +529,7 @@ def test_a_case_whose_test_fails_after_its_judges_did_not_pass(
     result.assert_outcomes(passed=4, failed=1, errors=1)
     record = project.records()[-1]
     assert len(record["failed_tests"]) == 2
-    suite = record["suites"][0]
+    suite = record["evals"][0]
     assert (suite["cases"], suite["passed"], suite["failed"]) == (5, 3, 2)
     outcomes = {row["case"]: (row["outcome"], row["case_outcome"]) for row in project.rows()}
     assert {case for case, pair in outcomes.items() if pair == ("passed", "failed")} == {
@@ -552,7 +552,7 @@ def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalP
         f"evals/{name}::test_plain": "AssertionError: my own"
         for name in ("deep/test_plain.py", "test_plain.py")
     }
-    assert record["suites"][0]["cases"] == 5
+    assert record["evals"][0]["cases"] == 5
     assert "5 cases, none failed; 2 tests failed apart from judges" in (
         project.command("report", "latest").stdout
     )

@@ -130,7 +130,7 @@ unmeasured: 5 cases of triage (JudgeError)
         'File "evals/test_triage.py", line 4, in breaks',
         "return 1 / 0",
     ]
-    (suite,) = project.records()[0]["suites"]
+    (suite,) = project.records()[0]["evals"]
     assert (suite["unmeasured"], suite["failed"], suite["passed"]) == (5, 0, 0)
     # The answers were paid for, so they are kept.
     assert len(project.recordings()) == 5
@@ -289,7 +289,7 @@ def test_a_tracked_case_informs_and_does_not_block(project: EvalProject, workers
     assert result.ret == 0
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL *disk-001* - tracked case: agrees: agrees returned false"])
-    (suite,) = project.records()[0]["suites"]
+    (suite,) = project.records()[0]["evals"]
     assert (suite["passed"], suite["failed"], suite["tracked_failed"]) == (1, 0, 1)
 
 

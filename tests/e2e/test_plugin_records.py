@@ -178,7 +178,7 @@ def test_further_trials_are_further_draws(live: EvalProject, endpoint: Endpoint)
     assert endpoint.total == 3
     assert [line["trial"] for line in live.recordings()] == [0, 1, 2]
     live.run("--trials=3", "--record=none").assert_outcomes(passed=1)
-    (suite,) = live.records()[-1]["suites"]
+    (suite,) = live.records()[-1]["evals"]
     assert (suite["cases"], suite["trials"], suite["replays"]) == (1, 3, 3)
 
 

@@ -176,7 +176,7 @@ def test_reports_count_a_failure_that_does_not_block_apart(project: Project, rep
     project.commit()
     project.replay(code=0)
     checks: dict[str, Callable[[str], bool]] = {
-        "json": lambda text: json.loads(text)["suites"][0]["not_blocking"] == 1,
+        "json": lambda text: json.loads(text)["evals"][0]["not_blocking"] == 1,
         "html": lambda text: "failed (not blocking)" in text,
         "md": lambda text: "1 failed without blocking" in text,
     }

@@ -60,8 +60,8 @@ def test_every_case_runs_with_each_model_and_one_table_compares_them(compared: E
         ]
     )
     [record] = compared.records()
-    assert [suite["model"] for suite in record["suites"]] == ["local:clerk", "local:apprentice"]
-    first, second = (suite["comparison"] for suite in record["suites"])
+    assert [suite["model"] for suite in record["evals"]] == ["local:clerk", "local:apprentice"]
+    first, second = (suite["comparison"] for suite in record["evals"])
     assert first["difference"] is None
     assert (second["difference"], second["cases"], second["outcome"]) == (-0.75, 20, "worse")
     # Fifteen cases differ, all in one direction: 2 x 2^-15.
@@ -96,7 +96,7 @@ def test_recordings_of_all_models_replay_together_and_alone(
 def test_the_settings_name_models_of_plain_runs(compared: EvalProject, endpoint: Endpoint):
     compared.settings('models = ["local:apprentice", "local:clerk"]')
     compared.run("-k", "disk-001").assert_outcomes(passed=1, failed=1)
-    assert [suite["model"] for suite in compared.records()[-1]["suites"]] == [
+    assert [suite["model"] for suite in compared.records()[-1]["evals"]] == [
         "local:apprentice",
         "local:clerk",
     ]
@@ -111,7 +111,7 @@ def test_the_settings_name_models_of_plain_runs(compared: EvalProject, endpoint:
 
 def test_workers_share_a_run_of_several_models(compared: EvalProject):
     compared.run(*MODELS, "-n", "2").assert_outcomes(passed=25, failed=15)
-    suites = compared.records()[-1]["suites"]
+    suites = compared.records()[-1]["evals"]
     assert [suite["model"] for suite in suites] == ["local:clerk", "local:apprentice"]
     assert suites[1]["comparison"]["difference"] == -0.75
 
@@ -126,7 +126,7 @@ def test_a_prompt_file_runs_with_each_model(live: EvalProject, endpoint: Endpoin
     )
     result = live.pytest("prompts/plain.prompt.yml", *MODELS, "-v")
     result.assert_outcomes(passed=1, failed=1)
-    assert live.records()[-1]["suites"][1]["comparison"]["difference"] == -1.0
+    assert live.records()[-1]["evals"][1]["comparison"]["difference"] == -1.0
 
 
 def test_models_that_cannot_be_compared_are_refused(live: EvalProject, endpoint: Endpoint):

@@ -139,7 +139,7 @@ def test_merged_shards_equal_one_run_in_any_order_and_merged_twice(
     assert without_times(first) == without_times(second)
     compared = {key: whole[key] for key in ("suites", "options", "git", "status")}
     assert {key: first[key] for key in compared} != {}
-    for suite in (*first["suites"], *whole["suites"]):
+    for suite in (*first["evals"], *whole["evals"]):
         for name in ("latency_p50_s", "latency_p95_s"):
             suite.pop(name)
     assert {key: first[key] for key in compared} == compared
@@ -218,11 +218,11 @@ def test_shards_run_with_xdist_and_several_models(many: EvalProject, endpoint: E
     merge(many, directories, code=1)
     many.run("--record=none", *models)
     merged, whole = many.records()
-    for suite in (*merged["suites"], *whole["suites"]):
+    for suite in (*merged["evals"], *whole["evals"]):
         for name in ("latency_p50_s", "latency_p95_s", "replays", "live", "spent_usd"):
             suite.pop(name)
-    assert merged["suites"] == whole["suites"]
-    assert merged["suites"][1]["comparison"]["cases"] == 20
+    assert merged["evals"] == whole["evals"]
+    assert merged["evals"][1]["comparison"]["cases"] == 20
 
 
 def test_cases_are_dealt_by_recorded_time_alike_in_every_shard(
@@ -301,10 +301,10 @@ def test_cases_without_a_completion_are_unmeasured(project: EvalProject):
 
 
 _CONTRADICTIONS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
-    (lambda run: run["shard"]["suites"][0].update(prompt_digest="0" * 64), "prompt_digest"),
-    (lambda run: run["shard"]["suites"][0].update(dataset_digest="0" * 64), "dataset_digest"),
-    (lambda run: run["shard"]["suites"][0].update(judges={}), "judges"),
-    (lambda run: run["shard"]["suites"].clear(), "the evals"),
+    (lambda run: run["shard"]["evals"][0].update(prompt_digest="0" * 64), "prompt_digest"),
+    (lambda run: run["shard"]["evals"][0].update(dataset_digest="0" * 64), "dataset_digest"),
+    (lambda run: run["shard"]["evals"][0].update(judges={}), "judges"),
+    (lambda run: run["shard"]["evals"].clear(), "the evals"),
     (lambda run: run["shard"].update(count=4), "the number of shards"),
     (lambda run: run["shard"].update(shard_by="time"), "--shard-by"),
     (lambda run: run.update(regauge_version="0.0.1"), "the version of regauge"),
@@ -323,7 +323,7 @@ def test_shards_of_which_one_has_the_cases_with_checks_are_merged(many: EvalProj
     judges = [
         {*suite["judges"]}
         for name in directories
-        for suite in json.loads((many.root / name / "run.json").read_text())["shard"]["suites"]
+        for suite in json.loads((many.root / name / "run.json").read_text())["shard"]["evals"]
     ]
     assert {*map(len, judges)} == {1, 2}
     merge(many, directories, code=0)

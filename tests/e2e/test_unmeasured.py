@@ -185,7 +185,7 @@ def test_a_skipped_case_says_why_and_how_to_mean_it(quick: EvalProject):
         ]
     )
     assert 'errors="2" failures="0" skipped="0"' in (quick.root / "junit.xml").read_text()
-    (suite,) = quick.records()[-1]["suites"]
+    (suite,) = quick.records()[-1]["evals"]
     assert suite["unmeasured"] == 2
 
 

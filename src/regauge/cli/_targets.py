@@ -41,9 +41,9 @@ def interval_bar(point: TrendPoint) -> str:
     last = _BAR_WIDTH - 1
     cells = [" "] * _BAR_WIDTH
     low, high = round(point.interval.low * last), round(point.interval.high * last)
-    if point.suite.rate is not None:
+    if point.eval.rate is not None:
         cells[low : high + 1] = "─" * (high - low + 1)
-        cells[round(point.suite.rate * last)] = "●"
+        cells[round(point.eval.rate * last)] = "●"
     return f"│{''.join(cells)}│"
 
 
@@ -53,7 +53,7 @@ def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
 
     try:
         history = History.open(project, os.environ)
-        return [line for name in names for line in trend_lines(history.suites(name))]
+        return [line for name in names for line in trend_lines(history.evals(name))]
     except RegaugeError as error:
         click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
         return []
@@ -61,9 +61,9 @@ def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
 
 def rate_text(point: TrendPoint) -> str:
     """A pass rate with counts."""
-    if point.suite.rate is None:
+    if point.eval.rate is None:
         return "unmeasured"
-    return f"{100 * point.suite.rate:.1f} % ({point.suite.passed}/{point.suite.measured})"
+    return f"{100 * point.eval.rate:.1f} % ({point.eval.passed}/{point.eval.measured})"
 
 
 class TargetCommands:
@@ -145,7 +145,7 @@ class TargetCommands:
                     "digest": self._history.digest(state),
                     "changed": changed,
                     "measured": [
-                        {"eval": point.suite.prompt, **point.to_json()}
+                        {"eval": point.eval.prompt, **point.to_json()}
                         for point in self._points_of(state, points)
                     ],
                 }
@@ -162,7 +162,7 @@ class TargetCommands:
             if points:
                 several = len(self.evals) > 1
                 rates = (
-                    f"{point.suite.prompt if several else ''} {rate_text(point)}".strip()
+                    f"{point.eval.prompt if several else ''} {rate_text(point)}".strip()
                     for point in self._points_of(state, points)
                 )
                 line += f"{', '.join(rates) or '-':<20}"
@@ -189,13 +189,13 @@ class TargetCommands:
     def _points(self) -> list[TrendPoint]:
         """The measurements of its evals, those of lines with most runs first."""
         lines = measured_lines(self._history.project, self.evals)
-        return [point for line in lines for point in line.points if point.suite.rate is not None]
+        return [point for line in lines for point in line.points if point.eval.rate is not None]
 
     def _points_of(self, state: TargetState, points: Iterable[TrendPoint]) -> list[TrendPoint]:
         """The measurement of a state by each eval."""
         digest = self._history.digest(state)
         by_digest: dict[str, TrendPoint] = {}
         for point in points:
-            if point.suite.prompt_digest == digest:
-                by_digest.setdefault(point.suite.prompt, point)
+            if point.eval.prompt_digest == digest:
+                by_digest.setdefault(point.eval.prompt, point)
         return [*by_digest.values()]

@@ -283,7 +283,7 @@ def _check_appendable(subject: MutationSubject) -> None:
         UsageError: A dataset is not a JSONL file.
     """
     for member in subject.members.values():
-        path = member.suite.dataset.path
+        path = member.eval.dataset.path
         if path.suffix != ".jsonl":
             fix = "leave --apply out, and add the cases by hand"
             message = f"{short_path(path)} is not a JSONL file, so nothing is added to it"

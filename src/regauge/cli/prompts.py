@@ -50,7 +50,7 @@ from regauge.prompts import (
     text_at,
     version_records,
 )
-from regauge.reports import money, suite_names
+from regauge.reports import eval_titles, money
 from regauge.wording import plural, table_lines
 
 if TYPE_CHECKING:
@@ -256,11 +256,11 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     measured = [points[record.digest] for record in records if record.digest in points]
     for record in records[:limit]:
         echo(_version_line(record, points, with_rates=bool(measured)))
-    models = sorted({point.suite.model for point in measured})
+    models = sorted({point.eval.model for point in measured})
     if models:
         note = f"pass rates are those of {', '.join(map(model_text, models))}"
         if any(line.eval for line in lines):
-            evals = sorted({point.suite.eval for point in measured})
+            evals = sorted({point.eval.eval for point in measured})
             note += f" in {', '.join(evals)}; of all evals: regauge log {quote(prompt)} --runs"
         click.echo(note, err=True)
     if state != "released":
@@ -273,7 +273,7 @@ def _version_line(record: VersionRecord, points: dict[str, TrendPoint], *, with_
     if with_rates:
         point = points.get(digest)
         rate = rate_text(point) if point else "-"
-        cost = money(point.suite.cost_per_completion_usd) if point else "-"
+        cost = money(point.eval.cost_per_completion_usd) if point else "-"
         line += f"{rate:<20}{cost:<10}"
     return f"{line}{record.text}{'' if record.released else '  (not released)'}".rstrip()
 
@@ -290,7 +290,7 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     lines = [
         line
         for eval_name in names
-        for line in trend_lines(history.suites(eval_name), every_run=True)
+        for line in trend_lines(history.evals(eval_name), every_run=True)
         if model in {None, line.model}
     ]
     if as_json:
@@ -303,11 +303,11 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
             f"no run of {name}{with_model} in {history.place.display} yet:"
             f" {project.run_command} -k {name}"
         )
-    titles = suite_names(line.points[-1].suite for line in lines if line.eval)
+    titles = eval_titles(line.points[-1].eval for line in lines if line.eval)
     for number, line in enumerate(lines):
         if number:
             click.echo()
-        prompt = line.points[-1].suite.prompt
+        prompt = line.points[-1].eval.prompt
         on = "" if line.dataset == prompt else f" on {line.dataset}"
         title = titles.get((prompt, line.dataset, line.eval), f"{prompt}{on}")
         for text in _table(title, line, limit):
@@ -319,7 +319,7 @@ def _table(title: str, line: TrendLine, number: int) -> Iterator[str]:
     runs = plural(line.runs, "run")
     if line.unmeasured:
         runs += f" ({line.unmeasured} more measured nothing)"
-    rates = sparkline([point.suite.rate for point in points])
+    rates = sparkline([point.eval.rate for point in points])
     yield f"{title} · {model_text(line.model)} · {runs}  {rates}"
     header = ("version", "content", "day", "pass rate", "0 to 100 %, 95 % interval", "", "cost")
     rows = [(*header, "runs", ""), *(_row(point) for point in points)]
@@ -327,16 +327,16 @@ def _table(title: str, line: TrendLine, number: int) -> Iterator[str]:
 
 
 def _row(point: TrendPoint) -> tuple[str, ...]:
-    suite = point.suite
+    eval_ = point.eval
     low, high = 100 * point.interval.low, 100 * point.interval.high
     return (
-        suite.version or "-",
-        suite.prompt_digest[:12],
-        suite.started_at[:10],
+        eval_.version or "-",
+        eval_.prompt_digest[:12],
+        eval_.started_at[:10],
         rate_text(point),
         interval_bar(point),
-        f"{low:.0f} to {high:.0f}" if suite.measured else "-",
-        money(suite.cost_per_completion_usd),
+        f"{low:.0f} to {high:.0f}" if eval_.measured else "-",
+        money(eval_.cost_per_completion_usd),
         str(point.runs),
         f"other {' and '.join(point.changed)}" if point.changed else "",
     )
@@ -345,10 +345,10 @@ def _row(point: TrendPoint) -> tuple[str, ...]:
 def _points(lines: Sequence[TrendLine]) -> dict[str, TrendPoint]:
     """Trend points by digest of the version, from the line with most runs."""
     return {
-        point.suite.prompt_digest: point
+        point.eval.prompt_digest: point
         for line in reversed(lines)
         for point in line.points
-        if point.suite.rate is not None
+        if point.eval.rate is not None
     }
 
 
@@ -362,7 +362,7 @@ def _version_row(record: VersionRecord, points: dict[str, TrendPoint]) -> dict[s
         "digest": record.digest,
         "contract_digest": record.contract_digest,
         "changelog": record.text or None,
-        "measured": point and {**point.to_json(), "model": point.suite.model},
+        "measured": point and {**point.to_json(), "model": point.eval.model},
     }
 
 

@@ -264,7 +264,7 @@ def _draw(evals: EvalSession, output: _RecordOutput) -> list[str]:
 
     with Meter(lambda: progress_line(evals.progress, evals.budget)):
         for draw in draws:
-            name = f"{draw.planned_case.suite.prompt.name}/{draw.planned_case.case.id}"
+            name = f"{draw.planned_case.eval.prompt.name}/{draw.planned_case.case.id}"
             try:
                 trial = evals.take(draw, waiting=lambda _: None)
                 recorded += draw.id in missing

@@ -213,7 +213,7 @@ def _write_html(project: Project, run: Path, against: Path | None, output: str) 
         )
     load = partial(load_source, run, project=project, against=against, cases=not paged)
     try:
-        source = load(measured=History.open(project, os.environ).suites)
+        source = load(measured=History.open(project, os.environ).evals)
     except StoreError as error:
         click.echo(f"the page shows no earlier runs: {error}", err=True)
         source = load()

@@ -37,6 +37,8 @@ from regauge.history import (
 from regauge.project import Project
 from regauge.reports import (
     cause_lines,
+    eval_lines,
+    eval_titles,
     failed_case_lines,
     failed_test_notes,
     failed_tests_text,
@@ -51,15 +53,13 @@ from regauge.reports import (
     recorded_lines,
     run_headline,
     run_markdown,
-    suite_lines,
-    suite_names,
 )
 from regauge.wording import encodable, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from regauge.history import CaseChange, CaseSide, Change, SuiteComparison
+    from regauge.history import CaseChange, CaseSide, Change, EvalComparison
     from regauge.reports import RunRecord
 
 __all__ = ["command"]
@@ -157,9 +157,9 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
     is_gate = record.merged is not None and bool(record.merged.base)
     echo_lines(
         [
-            *suite_lines(record.suites),
-            *judge_lines(record.suites),
-            *failed_case_lines(merged.failed_cases, record.suites),
+            *eval_lines(record.evals),
+            *judge_lines(record.evals),
+            *failed_case_lines(merged.failed_cases, record.evals),
             *not_blocking_lines(merged.tally.not_blocking()),
             *(() if is_gate else cause_lines(merged.tally.causes())),
             *recorded_lines(project, merged.written_lines),
@@ -211,15 +211,15 @@ def _list_local(project: Project, *, limit: int) -> Iterator[RunRecord]:
 
 def _run_line(record: RunRecord) -> str:
     # Trials of the base in a gate are not cases of the run.
-    suites = [suite for suite in record.suites if suite.side != "base"]
-    cases = sum(suite.cases for suite in suites)
-    failed = sum(suite.failed for suite in suites)
-    unmeasured = sum(suite.unmeasured for suite in suites)
-    costs = [suite.cost_usd for suite in record.suites]
+    evals = [eval_ for eval_ in record.evals if eval_.side != "base"]
+    cases = sum(eval_.cases for eval_ in evals)
+    failed = sum(eval_.failed for eval_ in evals)
+    unmeasured = sum(eval_.unmeasured for eval_ in evals)
+    costs = [eval_.cost_usd for eval_ in record.evals]
     cost = None if None in costs else sum(cost for cost in costs if cost is not None)
     models: dict[str, dict[str, None]] = {}
-    for suite in suites:
-        models.setdefault(f"{suite.prompt}@{suite.version or '-'}", {})[suite.model] = None
+    for eval_ in evals:
+        models.setdefault(f"{eval_.prompt}@{eval_.version or '-'}", {})[eval_.model] = None
     prompts = ", ".join(f"{prompt} ({', '.join(of)})" for prompt, of in models.items())
     commit = _commit(record)
     counts = f"{plural(cases, 'case')}, {failed} failed, {unmeasured} unmeasured"
@@ -297,21 +297,21 @@ def compare_command(
         for label, (record, read) in zip(_labels(len(named_runs)), named_runs, strict=True)
     ]
     joint_record = join_runs(labelled_runs)
-    if prompt is not None and not joint_record.suites:
+    if prompt is not None and not joint_record.evals:
         fix = "`regauge runs list` names those of each run"
         raise UsageError(f"no run has the prompt {prompt!r}", fix=fix)
-    suites: list[SuiteComparison] = []
+    evals: list[EvalComparison] = []
     if len(labelled_runs) == _PAIR:
         before, after = ((run.outline, run.read) for run in labelled_runs)
-        suites = compare_runs(before, after, with_outputs=outputs or as_json)
+        evals = compare_runs(before, after, with_outputs=outputs or as_json)
     if output is not None:
-        _write(labelled_runs, joint_record, suites, output, project)
+        _write(labelled_runs, joint_record, evals, output, project)
         return
     if as_json:
         document = {
             "runs": [run.record.id for run in labelled_runs],
-            "models": [suite.model_dump(mode="json") for suite in joint_record.suites],
-            "suites": [asdict(suite) for suite in suites],
+            "models": [eval_.model_dump(mode="json") for eval_ in joint_record.evals],
+            "evals": [asdict(eval_) for eval_ in evals],
             "cases": find_differing(labelled_runs)[0],
         }
         echo_json(document)
@@ -320,42 +320,42 @@ def compare_command(
         click.echo(f"{run.label}  {run.record.id}  {_commit(run.record)}")
     for note in _notes(labelled_runs):
         click.echo(f"note: {note}", err=True)
-    if joint_record.suites:
+    if joint_record.evals:
         click.echo()
-        for line in suite_lines(joint_record.suites):
+        for line in eval_lines(joint_record.evals):
             echo(line.text)
     if len(labelled_runs) > _PAIR:
         _show_grid(labelled_runs, joint_record)
     else:
-        _show_changes(suites, joint_record, outputs=outputs, diffs=not no_diff)
+        _show_changes(evals, joint_record, outputs=outputs, diffs=not no_diff)
 
 
 def _show_changes(
-    suites: Sequence[SuiteComparison], joint_record: RunRecord, *, outputs: bool, diffs: bool
+    evals: Sequence[EvalComparison], joint_record: RunRecord, *, outputs: bool, diffs: bool
 ) -> None:
     """Print the cases that differ between two runs, with their outputs."""
-    names = suite_names(joint_record.suites)
-    for suite in suites:
+    names = eval_titles(joint_record.evals)
+    for eval_ in evals:
         click.echo()
-        name = names.get((suite.prompt, suite.dataset, suite.eval), "")
-        echo(_headline(suite, name), bold=True)
-        if differing := _differing(suite):
+        name = names.get((eval_.prompt, eval_.dataset, eval_.eval), "")
+        echo(_headline(eval_, name), bold=True)
+        if differing := _differing(eval_):
             echo(f"note: {differing}")
-        for change in suite.changes:
+        for change in eval_.changes:
             if outputs or change.change != "output":
                 word, style = _WORDS[change.change]
                 counts = f"{_passed(change.before)} -> {_passed(change.after)}"
                 echo(f"{word:<20}{counts:<14}{change.case}", style=style)
                 for line in _diff(change) if diffs else ():
                     echo(f"    {line}", style=_STYLES.get(line[:1], ""))
-    hidden = sum(suite.count("output") for suite in suites)
+    hidden = sum(eval_.count("output") for eval_ in evals)
     if hidden and not outputs:
         click.echo(f"\nother outputs with the same outcome: {hidden} (--outputs shows them)")
 
 
-def _differing(suite: SuiteComparison) -> str:
+def _differing(eval_: EvalComparison) -> str:
     """The judges and other inputs in which changed cases differ, in words; empty for none."""
-    names = {name: None for change in suite.changes for name in change.differing}
+    names = {name: None for change in eval_.changes for name in change.differing}
     return f"A and B differ in {', '.join(names)}" if names else ""
 
 
@@ -369,8 +369,8 @@ def _title(runs: Sequence[LabelledRun], joint_record: RunRecord) -> str:
     """The headline of each run."""
     titles: list[str] = []
     for run in runs:
-        suites = run.suites_in(joint_record)
-        record = run.record.model_copy(update={"suites": suites})
+        evals = run.evals_in(joint_record)
+        record = run.record.model_copy(update={"evals": evals})
         titles.append(f"{run.label}: {run_headline(record)}")
     return " · ".join(titles)
 
@@ -378,7 +378,7 @@ def _title(runs: Sequence[LabelledRun], joint_record: RunRecord) -> str:
 def _write(
     runs: Sequence[LabelledRun],
     joint_record: RunRecord,
-    suites: Sequence[SuiteComparison],
+    evals: Sequence[EvalComparison],
     output: str,
     project: Project,
 ) -> None:
@@ -388,13 +388,13 @@ def _write(
         raise UsageError(f"{output}: a comparison has no format with the suffix {suffix}", fix=fix)
     labelled = map(label_row, chain.from_iterable(run.read() for run in runs))
     title = _title(runs, joint_record)
-    names = suite_names(joint_record.suites)
+    names = eval_titles(joint_record.evals)
     notes = [
         *_notes(runs),
         *(
-            f"{names.get((suite.prompt, suite.dataset, suite.eval), suite.prompt)}: {differing}"
-            for suite in suites
-            if (differing := _differing(suite))
+            f"{names.get((eval_.prompt, eval_.dataset, eval_.eval), eval_.prompt)}: {differing}"
+            for eval_ in evals
+            if (differing := _differing(eval_))
         ),
     ]
     if suffix in {".html", ".htm"}:
@@ -408,7 +408,7 @@ def _write(
             golden={name: read_golden(name, project) for name in datasets},
             history={},
             counts=pass_counts(
-                joint_record.model_copy(update={"suites": runs[0].suites_in(joint_record)}),
+                joint_record.model_copy(update={"evals": runs[0].evals_in(joint_record)}),
                 (row for row in rows if row["run"] == runs[0].label),
             ),
             title=title,
@@ -422,7 +422,7 @@ def _write(
 def _show_grid(runs: Sequence[LabelledRun], joint_record: RunRecord) -> None:
     """Print the cases that differ, with their counts in each run."""
     differing, same_count = find_differing(runs)
-    names = suite_names(joint_record.suites)
+    names = eval_titles(joint_record.evals)
     previous = ""
     for case in differing:
         name = names.get((case["prompt"], case["dataset"], case["eval"]), case["prompt"])
@@ -464,7 +464,7 @@ def _has_cases(run: Path) -> bool:
 
 def _any_case(run: RunRecord) -> bool:
     # Trials of the base in a gate are not cases of the run.
-    return any(suite.cases for suite in run.suites if suite.side != "base")
+    return any(eval_.cases for eval_ in run.evals if eval_.side != "base")
 
 
 def _notes(runs: Sequence[LabelledRun]) -> Iterator[str]:
@@ -499,20 +499,20 @@ def _commit(run: RunRecord) -> str:
     return run.git.commit[:10] + ("+" if run.git.dirty else "") if run.git else "-"
 
 
-def _headline(suite: SuiteComparison, name: str) -> str:
-    on = "" if suite.dataset == suite.prompt else f" on {suite.dataset}"
-    name = name or f"{suite.prompt}{on}"
-    counts = [f"{suite.count(change)} {words}" for change, (words, _) in _WORDS.items()]
+def _headline(eval_: EvalComparison, name: str) -> str:
+    on = "" if eval_.dataset == eval_.prompt else f" on {eval_.dataset}"
+    name = name or f"{eval_.prompt}{on}"
+    counts = [f"{eval_.count(change)} {words}" for change, (words, _) in _WORDS.items()]
     counts = [
         *(count for count in counts if not count.startswith("0 ")),
-        f"{suite.unchanged} the same",
+        f"{eval_.unchanged} the same",
     ]
-    return f"{name}  {_versions(suite)}: {', '.join(counts)}"
+    return f"{name}  {_versions(eval_)}: {', '.join(counts)}"
 
 
-def _versions(suite: SuiteComparison) -> str:
+def _versions(eval_: EvalComparison) -> str:
     """The version and model in A, and those in B if they differ."""
-    sides = [side for side in (suite.before, suite.after) if side is not None]
+    sides = [side for side in (eval_.before, eval_.after) if side is not None]
     models = dict.fromkeys(model_text(side["model"]) for side in sides)
     contents = (f"{side['version'] or '-'} ({side['prompt_digest'][:12]})" for side in sides)
     return f"{' -> '.join(dict.fromkeys(contents))}  {' -> '.join(models)}"

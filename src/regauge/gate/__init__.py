@@ -1,6 +1,6 @@
 """The merge gate: decides whether a prompt performs as well as on the base, from its trials.
 
-`_comparison.py` compares a change with its base, suite by suite (`_base.py`); `_decide.py` runs the
+`_comparison.py` compares a change with its base, eval by eval (`_base.py`); `_decide.py` runs the
 comparison and decides. `_engine.py` decides on counts alone, `_run.py` runs the trials that it
 requests, and `baselines.py` stores trials of the base. `_estimate.py` estimates the cost of a gate,
 `power.py` its sensitivity; `_messages.py` writes the messages.
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
         today_is_worse as today_is_worse,
     )
     from regauge.gate._base import (
-        SuiteBase as SuiteBase,
+        EvalBase as EvalBase,
         entry_errors as entry_errors,
     )
     from regauge.gate._baseline_sessions import (
         SESSIONS as SESSIONS,
         Drift as Drift,
+        EvalTrials as EvalTrials,
         Recheck as Recheck,
-        RecheckSuite as RecheckSuite,
-        SuiteTrials as SuiteTrials,
+        RecheckEval as RecheckEval,
         TopUp as TopUp,
+        TopUpEval as TopUpEval,
         TopUpPolicy as TopUpPolicy,
-        TopUpSuite as TopUpSuite,
         add_session as add_session,
         draw_trials as draw_trials,
         draws_of as draws_of,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         AnchorComparison as AnchorComparison,
         CheckChange as CheckChange,
         accepted_since as accepted_since,
-        anchor_suite as anchor_suite,
+        anchor_eval as anchor_eval,
         anchor_version as anchor_version,
         changes_between as changes_between,
         compare_baselines as compare_baselines,

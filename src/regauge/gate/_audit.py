@@ -105,12 +105,12 @@ def recorded_outcomes(
 
     Args:
         reader: A session that only reads recordings.
-        cases: Suite name, case and required checks.
-        numbers: Returns the number of trials in each series of a suite.
+        cases: Eval name, case and required checks.
+        numbers: Returns the number of trials in each series of an eval.
     """
     audited_trials: list[AuditedTrial] = []
     for prompt, planned_case, checks in cases:
-        file = reader.completions.file(planned_case.suite.prompt.name)
+        file = reader.completions.file(planned_case.eval.prompt.name)
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
@@ -154,7 +154,7 @@ def audit_fresh(
 
     Args:
         recorded: Committed trials.
-        fresh: Outcomes of the new trials of a suite and case, by number; None if unmeasured.
+        fresh: Outcomes of the new trials of an eval and case, by number; None if unmeasured.
     """
     pairs: dict[str, list[tuple[AuditedTrial, bool]]] = defaultdict(list)
     for recorded_trial in recorded:
@@ -182,7 +182,7 @@ async def audit_by_steps(
 
     Args:
         session: Runs the trials, and reuses what a partner of the cases recorded.
-        recorded: Trials of one suite, at least one.
+        recorded: Trials of one eval, at least one.
         cases: Planned cases by id.
         checks: Required judges.
         seed: Seed of the order. Authors must not know it beforehand, such as the commit that merged

@@ -224,14 +224,14 @@ def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar
             yield MovedBar(part=f"results of tools in fixtures/tools/{was.tools.name}.yml")
 
 
-def edited_partners(suite: Eval, base_commit: BaseCommit) -> Mapping[str, MovedBar]:
+def edited_partners(eval_: Eval, base_commit: BaseCommit) -> Mapping[str, MovedBar]:
     """Return the personas and functions of conversations that differ from the base's, by name."""
     edited: dict[str, MovedBar] = {}
-    for name, persona in suite.partners.personas.items():
+    for name, persona in eval_.partners.personas.items():
         before = base_commit.prompt(persona.prompt)
         if before is not None and before.digest != persona.prompt.digest:
             edited[name] = MovedBar(part=f"the persona {name}")
-    for name, function in suite.partners.functions.items():
+    for name, function in eval_.partners.functions.items():
         then = target_of_base(function, base_commit)
         if then is not None and then.digest != function.digest:
             edited[name] = MovedBar(part=f"the code of {name}, which serves tool calls,")
@@ -256,35 +256,35 @@ def moved_evaluators(prompt: Prompt, before: Prompt | None) -> Iterator[MovedBar
 
 
 def moved_judging(
-    base_commit: BaseCommit, suites: Sequence[tuple[Eval, bool]]
+    base_commit: BaseCommit, evals: Sequence[tuple[Eval, bool]]
 ) -> Iterator[MovedBar]:
     """Yield judges that evals of the base lost, and judges of the project whose code changed.
 
     Args:
-        suites: Evals with a changed prompt, and whether a baseline of this base has their judges.
+        evals: Evals with a changed prompt, and whether a baseline of this base has their judges.
     """
-    if not suites:
+    if not evals:
         return
     before = base_commit.evals
     if any(before.get(name) or base_commit.is_eval_code(name) for name in base_commit.changed):
-        yield from _lost_evals(base_commit, before, suites)
+        yield from _lost_evals(base_commit, before, evals)
     new_paths = {old: new for new, old in base_commit.renamed.items()}
-    for suite, is_known in suites:
-        name = base_commit.eval_name(suite)
+    for eval_, is_known in evals:
+        name = base_commit.eval_name(eval_)
         of_prompt = {
             new_paths.get(path, path)
             for path, evals_of_file in before.items()
             if any(name in declared_eval.texts[:1] for declared_eval in evals_of_file)
         }
         if of_prompt or is_known:
-            yield from _changed_judges(base_commit, suite, of_prompt, is_known=is_known)
-        yield from _advisory_judges(base_commit, suite)
+            yield from _changed_judges(base_commit, eval_, of_prompt, is_known=is_known)
+        yield from _advisory_judges(base_commit, eval_)
 
 
 def _lost_evals(
     base_commit: BaseCommit,
     before: Mapping[str, Sequence[DeclaredEval]],
-    suites: Sequence[tuple[Eval, bool]],
+    evals: Sequence[tuple[Eval, bool]],
 ) -> Iterator[MovedBar]:
     """Yield evals of the base whose judges no eval of the change has, by the source of `@golden`.
 
@@ -296,11 +296,11 @@ def _lost_evals(
         for path in base_commit.eval_files
         for declared_eval in declared_evals(path.read_bytes())
     ]
-    suites_known: dict[tuple[str, str], list[bool]] = {}
-    for suite, is_known in suites:
-        names = base_commit.eval_name(suite), suite.prompt.name
-        suites_known.setdefault(names, []).append(is_known)
-    for (base_name, name), knows in suites_known.items():
+    evals_known: dict[tuple[str, str], list[bool]] = {}
+    for eval_, is_known in evals:
+        names = base_commit.eval_name(eval_), eval_.prompt.name
+        evals_known.setdefault(names, []).append(is_known)
+    for (base_name, name), knows in evals_known.items():
         of_base = [
             declared_eval
             for evals_of_file in before.values()
@@ -328,7 +328,7 @@ def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) ->
 
 
 def _changed_judges(
-    base_commit: BaseCommit, suite: Eval, of_prompt: set[str], *, is_known: bool
+    base_commit: BaseCommit, eval_: Eval, of_prompt: set[str], *, is_known: bool
 ) -> Iterator[MovedBar]:
     """Yield the judges whose code or data changed, unless their digest covers it.
 
@@ -340,7 +340,7 @@ def _changed_judges(
         of_prompt: Files with evals of the prompt on the base, under their names now.
         is_known: Whether a baseline of this base has the judges.
     """
-    for judge in suite.judges:
+    for judge in eval_.judges:
         files = files_of_code(base_commit, judge)
         if not files:
             continue
@@ -365,10 +365,10 @@ def is_same_function(base_commit: BaseCommit, judge: object) -> bool:
     )
 
 
-def _advisory_judges(base_commit: BaseCommit, suite: Eval) -> Iterator[MovedBar]:
+def _advisory_judges(base_commit: BaseCommit, eval_: Eval) -> Iterator[MovedBar]:
     """Yield the LLM judges, also in checks of cases, that the change makes advisory."""
     calibrated = {
-        judge.name: judge for outer in suite.model_judges for judge in calibrated_judges(outer)
+        judge.name: judge for outer in eval_.model_judges for judge in calibrated_judges(outer)
     }
     for name, judge in calibrated.items():
         status = judge_status(judge, base_commit.project)

@@ -1,4 +1,4 @@
-"""A suite compared with its base version: changed cases, refusals and the baseline."""
+"""An eval compared with its base version: changed cases, refusals and the baseline."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteBase:
-    """One suite of a gate run, its base version, and the state of its cases.
+class EvalBase:
+    """One eval of a gate run, its base version, and the state of its cases.
 
     Attributes:
         name: Unique name: the prompt's, with the dataset's if a prompt has several, or the
             function's of evals that share one.
         base_commit: The commit.
-        candidate: The suite now.
+        candidate: The eval now.
         planned_cases: Selected cases.
         base: The base's prompt and model with today's cases and judges, so that both sides are
             judged alike; None if the prompt is new.
@@ -126,7 +126,7 @@ class SuiteBase:
         anchor: Old version that the candidate is also compared with; None without any.
         refusals: Reasons not to compare anything.
         breaches: Broken version rules, each of which rejects the change.
-        bars: Parts of the bar that the change lowers for this suite.
+        bars: Parts of the bar that the change lowers for this eval.
         edited: Cases with other inputs or expectations than on the base.
         other_judges: Judges that differ from the baseline's, if that is not a refusal.
         newer: Cases added to the base since the change branched off.
@@ -167,70 +167,70 @@ class SuiteBase:
         return len(self.planned_cases) < len(self.candidate.dataset)
 
 
-def _prompt_differs(suite: Eval, base: Eval) -> bool:
+def _prompt_differs(eval_: Eval, base: Eval) -> bool:
     """Return whether two evals differ in prompt or model."""
-    return (suite.prompt.digest, suite.model) != (base.prompt.digest, base.model)
+    return (eval_.prompt.digest, eval_.model) != (base.prompt.digest, base.model)
 
 
 def compare_with_base(
-    suite: Eval,
+    eval_: Eval,
     base_commit: BaseCommit,
     *,
     name: str = "",
     across_models: bool = False,
     baseline: Baseline | None = None,
     siblings: Sequence[Eval] = (),
-) -> SuiteBase:
-    """Compare a suite with its base version, and find the baseline of the base.
+) -> EvalBase:
+    """Compare an eval with its base version, and find the baseline of the base.
 
     An unreadable file of the base does not block its fix: it is left out with a note.
 
     Args:
-        suite: The suite now.
+        eval_: The eval now.
         base_commit: From `find_base`.
-        name: The unique name of the suite; by default the prompt's.
+        name: The unique name of the eval; by default the prompt's.
         across_models: Whether two models are compared on purpose (`--model`).
         baseline: Replaces the committed baseline.
-        siblings: Other suites of the run with the same prompt and dataset.
+        siblings: Other evals of the run with the same prompt and dataset.
 
     Raises:
-        UsageError: All judges of the suite are advisory.
+        UsageError: All judges of the eval are advisory.
         LockError: The current lock cannot be read.
         BaselineError: The current baseline cannot be read.
     """
-    head = suite.prompt
+    head = eval_.prompt
     baseline_file = base_commit.project.baseline_path(head.name)
     # A broken baseline would be the base's after the merge.
     load_baseline(
         baseline_file, place=base_commit.project.relative(baseline_file), parse=base_commit.baseline
     )
     unreadable: list[str] = []
-    prompt, target, pinned = _subject_of_base(suite, base_commit, unreadable)
+    prompt, target, pinned = _subject_of_base(eval_, base_commit, unreadable)
     unread = bool(unreadable)
     before = read_or_note(
-        lambda: _dataset_before(suite, base_commit, prompt), base_commit, unreadable
+        lambda: _dataset_before(eval_, base_commit, prompt), base_commit, unreadable
     )
-    removed_cases = [case.id for case in before or () if case.id not in suite.dataset]
+    removed_cases = [case.id for case in before or () if case.id not in eval_.dataset]
     entries = find_accepted(
         _prompt_for_messages(head, base_commit),
         prompt,
-        cases=[case.id for case in suite.dataset],
+        cases=[case.id for case in eval_.dataset],
         removed_cases=removed_cases,
     )
     base_eval = None
     if prompt is not None:
         base_model = (
-            _base_model(suite, prompt, base_commit, across_models=across_models)
+            _base_model(eval_, prompt, base_commit, across_models=across_models)
             if target is None
             else target.model
         )
-        base_eval = _base_eval(suite, base_commit, prompt, target, base_model)
+        base_eval = _base_eval(eval_, base_commit, prompt, target, base_model)
     states = case_states(
-        suite,
+        eval_,
         base_eval,
         before,
         is_new=before is None
-        and base_commit.adds_dataset(suite.dataset, prompt=(prompt or head).name),
+        and base_commit.adds_dataset(eval_.dataset, prompt=(prompt or head).name),
     )
     has_changed = "changed" in states.values()
     match, anchor, refusals = BaselineMatch(), None, tuple[Refusal, ...]()
@@ -240,12 +240,12 @@ def compare_with_base(
             if baseline is not None
             else committed_baselines(head, prompt, base_commit, unreadable)
         )
-        baselines = [_with_current_dataset_name(entry, suite, base_commit) for entry in baselines]
+        baselines = [_with_current_dataset_name(entry, eval_, base_commit) for entry in baselines]
         match = match_baseline(base_eval, baselines, siblings)
         lock = read_or_note(base_commit.lock, base_commit, unreadable)
         if lock is not None and target is None:
             anchor = find_anchor(
-                suite,
+                eval_,
                 base_eval,
                 prompt,
                 base_commit,
@@ -254,7 +254,7 @@ def compare_with_base(
                 baseline=match.baseline,
             )
         refusals = refusals_of(
-            suite,
+            eval_,
             base_eval,
             base_commit,
             match.judges or match.differences,
@@ -263,15 +263,15 @@ def compare_with_base(
         )
     # Nothing is compared after a refusal.
     match = BaselineMatch() if refusals else match
-    prompt_changed = base_eval is not None and _prompt_differs(suite, base_eval)
+    prompt_changed = base_eval is not None and _prompt_differs(eval_, base_eval)
     bar = base_commit.newest if prompt_changed else base_commit
     today = before
     if bar is not base_commit:
-        today = _dataset_today(suite, bar, prompt, unreadable)
-    partners = read_or_note(lambda: edited_partners(suite, bar), bar, unreadable) or {}
-    edited = tuple(_edited_cases(suite.dataset, before, partners))
+        today = _dataset_today(eval_, bar, prompt, unreadable)
+    partners = read_or_note(lambda: edited_partners(eval_, bar), bar, unreadable) or {}
+    edited = tuple(_edited_cases(eval_.dataset, before, partners))
     notes = notes_of(
-        suite,
+        eval_,
         prompt,
         base_commit,
         has_changed=has_changed,
@@ -279,19 +279,19 @@ def compare_with_base(
         differences=match.differences,
         edited=edited,
     )
-    return SuiteBase(
+    return EvalBase(
         name=name or head.name,
         base_commit=base_commit,
-        candidate=suite,
+        candidate=eval_,
         base=base_eval,
         cases=tuple(
             gate_cases(
-                suite,
+                eval_,
                 states,
                 before=before,
                 today=today,
                 accepted=entries,
-                judges=tuple(key_of(suite).judges),
+                judges=tuple(key_of(eval_).judges),
                 baseline=match.baseline,
                 edited=edited,
             )
@@ -301,7 +301,7 @@ def compare_with_base(
         refusals=refusals,
         breaches=() if pinned else _breaches(head, prompt, base_commit, unreadable),
         bars=(
-            *_moved_bars(suite, prompt, today, prompt_changed=prompt_changed),
+            *_moved_bars(eval_, prompt, today, prompt_changed=prompt_changed),
             *(partners.values() if prompt_changed else ()),
         ),
         edited=edited,
@@ -312,39 +312,39 @@ def compare_with_base(
             case.id
             for case in today or ()
             if bar is not base_commit
-            and case.id not in suite.dataset
+            and case.id not in eval_.dataset
             and case.id not in removed_cases
         ),
         changelog_errors=entries.errors,
         notes=(
             *unreadable,
             *(() if unread else notes),
-            *critical_notes(suite, match.baseline, states, name=name or head.name),
+            *critical_notes(eval_, match.baseline, states, name=name or head.name),
         ),
     )
 
 
 def _base_eval(
-    suite: Eval, base_commit: BaseCommit, prompt: Prompt, target: Target | None, model: ModelId
+    eval_: Eval, base_commit: BaseCommit, prompt: Prompt, target: Target | None, model: ModelId
 ) -> Eval:
     """The eval with the base's prompt, target and model, and today's cases and judges."""
     return replace(
-        suite,
+        eval_,
         # Completions of the base are recorded under the current name, even after a rename.
-        prompt=replace(prompt, name=suite.prompt.name),
+        prompt=replace(prompt, name=eval_.prompt.name),
         model=model,
-        origin=f"{base_commit.path_of(suite.prompt.path)} in {base_commit.commit[:9]}",
+        origin=f"{base_commit.path_of(eval_.prompt.path)} in {base_commit.commit[:9]}",
         target=target,
     )
 
 
 def _dataset_today(
-    suite: Eval, tip: BaseCommit, prompt: Prompt | None, unreadable: list[str]
+    eval_: Eval, tip: BaseCommit, prompt: Prompt | None, unreadable: list[str]
 ) -> Dataset | None:
     """The dataset at the tip of the base branch, whose bar a changed prompt is held to."""
-    if suite.target is None:
-        prompt = read_or_note(lambda: tip.prompt(suite.prompt), tip, unreadable)
-    return read_or_note(lambda: _dataset_before(suite, tip, prompt), tip, unreadable)
+    if eval_.target is None:
+        prompt = read_or_note(lambda: tip.prompt(eval_.prompt), tip, unreadable)
+    return read_or_note(lambda: _dataset_before(eval_, tip, prompt), tip, unreadable)
 
 
 def _edited_cases(
@@ -359,16 +359,16 @@ def _edited_cases(
 
 
 def _moved_bars(
-    suite: Eval, prompt: Prompt | None, today: Dataset | None, *, prompt_changed: bool
+    eval_: Eval, prompt: Prompt | None, today: Dataset | None, *, prompt_changed: bool
 ) -> Iterator[MovedBar]:
     """The parts of the bar in golden cases and prompt files that a change lowers."""
-    yield from moved_tiers(suite.dataset, today)
-    yield from moved_checks(suite.dataset, today)
-    if suite.dataset.path == suite.prompt.path:
-        yield from moved_evaluators(suite.prompt, prompt)
+    yield from moved_tiers(eval_.dataset, today)
+    yield from moved_checks(eval_.dataset, today)
+    if eval_.dataset.path == eval_.prompt.path:
+        yield from moved_evaluators(eval_.prompt, prompt)
     if prompt_changed:
-        yield from moved_expectations(suite.dataset, today)
-        yield from moved_scripts(suite.dataset, today)
+        yield from moved_expectations(eval_.dataset, today)
+        yield from moved_scripts(eval_.dataset, today)
 
 
 def _partners_of(case: GoldenCase) -> frozenset[str]:
@@ -380,12 +380,12 @@ def _partners_of(case: GoldenCase) -> frozenset[str]:
 
 
 def _subject_of_base(
-    suite: Eval, base_commit: BaseCommit, unreadable: list[str]
+    eval_: Eval, base_commit: BaseCommit, unreadable: list[str]
 ) -> tuple[Prompt | None, Target | None, bool]:
     """Return the base's prompt and target, and whether the eval pins a version or has a target."""
-    head, head_target = suite.prompt, suite.target
+    head, head_target = eval_.prompt, eval_.target
     if head_target is not None:
-        name = base_commit.eval_name(suite)
+        name = base_commit.eval_name(eval_)
         target = read_or_note(
             lambda: target_of_base(head_target, base_commit, eval_name=name),
             base_commit,
@@ -399,19 +399,19 @@ def _subject_of_base(
     return read_or_note(lambda: base_commit.prompt(head), base_commit, unreadable), None, False
 
 
-def entry_errors(suites: Sequence[Eval], base_commit: BaseCommit) -> Sequence[Diagnostic]:
+def entry_errors(evals: Sequence[Eval], base_commit: BaseCommit) -> Sequence[Diagnostic]:
     """Errors of the cases that a changelog newly accepts or removes.
 
     Args:
-        suites: All suites of one prompt or target.
+        evals: All evals of one prompt or target.
         base_commit: From `find_base`.
     """
-    head = suites[0].prompt
-    base, *_ = _subject_of_base(suites[0], base_commit, [])
-    ids = {case.id for suite in suites for case in suite.dataset}
+    head = evals[0].prompt
+    base, *_ = _subject_of_base(evals[0], base_commit, [])
+    ids = {case.id for eval_ in evals for case in eval_.dataset}
     datasets = [
-        read_or_note(partial(_dataset_before, suite, base_commit, base), base_commit, [])
-        for suite in suites
+        read_or_note(partial(_dataset_before, eval_, base_commit, base), base_commit, [])
+        for eval_ in evals
     ]
     removed_cases = {case.id for dataset in datasets for case in dataset or ()} - ids
     return find_accepted(head, base or head, cases=ids, removed_cases=removed_cases).errors
@@ -457,44 +457,44 @@ def _prompt_for_messages(head: Prompt, base_commit: BaseCommit) -> Prompt:
     return replace(head, path=base_commit.project.relative(head.path))
 
 
-def _dataset_before(suite: Eval, base_commit: BaseCommit, prompt: Prompt | None) -> Dataset | None:
-    if suite.dataset.path != suite.prompt.path:
+def _dataset_before(eval_: Eval, base_commit: BaseCommit, prompt: Prompt | None) -> Dataset | None:
+    if eval_.dataset.path != eval_.prompt.path:
         return base_commit.dataset(
-            suite.dataset, prompt=suite.prompt.name if prompt is None else prompt.name
+            eval_.dataset, prompt=eval_.prompt.name if prompt is None else prompt.name
         )
     if prompt is None:
         return None
-    shard = suite.dataset.shard
+    shard = eval_.dataset.shard
     cases = cases_from_test_data(prompt)
     shard_cases = tuple(case for case in cases if shard is None or shard.includes(case.id))
-    return replace(suite.dataset, cases=shard_cases, excluded=len(cases) - len(shard_cases))
+    return replace(eval_.dataset, cases=shard_cases, excluded=len(cases) - len(shard_cases))
 
 
 def _with_current_dataset_name(
-    baseline: Baseline, suite: Eval, base_commit: BaseCommit
+    baseline: Baseline, eval_: Eval, base_commit: BaseCommit
 ) -> Baseline:
     """A baseline whose dataset has the name that the change gives it."""
-    now = suite.dataset.name
+    now = eval_.dataset.name
     renamed = baseline.with_dataset(
-        base_commit.dataset_name(suite.dataset, prompt=baseline.prompt), now
+        base_commit.dataset_name(eval_.dataset, prompt=baseline.prompt), now
     )
     if renamed.has_dataset(now):
         return renamed
-    for older in base_commit.older_names(suite.dataset.path):
+    for older in base_commit.older_names(eval_.dataset.path):
         renamed = renamed.with_dataset(older, now)
     return renamed
 
 
 def _base_model(
-    suite: Eval, prompt: Prompt, base_commit: BaseCommit, *, across_models: bool
+    eval_: Eval, prompt: Prompt, base_commit: BaseCommit, *, across_models: bool
 ) -> ModelId:
     """The model of the base: from its own files, unless the eval or an option names another."""
-    head_model = suite.prompt.model or base_commit.project.settings.model
+    head_model = eval_.prompt.model or base_commit.project.settings.model
     base_model = prompt.model or base_commit.settings.model
-    follows = head_model is not None and parse_model_id(head_model) == suite.model
+    follows = head_model is not None and parse_model_id(head_model) == eval_.model
     if base_model is not None and (follows or across_models):
         return parse_model_id(base_model)
-    return suite.model
+    return eval_.model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -515,21 +515,21 @@ class BaselineMatch:
 def match_baseline(
     base: Eval, baselines: Sequence[Baseline], siblings: Sequence[Eval]
 ) -> BaselineMatch:
-    """Find a suite of the base in baselines, newest first.
+    """Find an eval of the base in baselines, newest first.
 
     Args:
-        siblings: Suites of the same prompt and dataset, whose baselines no other suite has.
+        siblings: Evals of the same prompt and dataset, whose baselines no other eval has.
 
     Raises:
-        UsageError: All judges of the suite are advisory.
+        UsageError: All judges of the eval are advisory.
     """
     key = key_of(base)
     for baseline in baselines:
         if (stored_baseline := baseline.find(key)) is not None:
             return BaselineMatch(baseline=stored_baseline)
     sibling_judges = [
-        key_of(replace(base, judges=suite.judges, judge_statuses=suite.judge_statuses)).judges
-        for suite in siblings
+        key_of(replace(base, judges=eval_.judges, judge_statuses=eval_.judge_statuses)).judges
+        for eval_ in siblings
     ]
     nearest = next(
         (
@@ -598,7 +598,7 @@ def read_or_note(
 
 
 def case_states(
-    suite: Eval, base_eval: Eval | None, before: Dataset | None, *, is_new: bool = False
+    eval_: Eval, base_eval: Eval | None, before: Dataset | None, *, is_new: bool = False
 ) -> dict[str, CaseState]:
     """The state of each case by id: whether its request changed.
 
@@ -608,18 +608,18 @@ def case_states(
             base's, which no trial would show otherwise.
     """
     states: dict[str, CaseState] = {}
-    for case in suite.dataset:
-        request = _request(suite, case)
+    for case in eval_.dataset:
+        request = _request(eval_, case)
         base_request = _request(base_eval, case) if base_eval is not None else None
         state = case_state(case, before=before, request=request or "", base_request=base_request)
         states[case.id] = "new" if is_new and state == "unchanged" else state
     return states
 
 
-def _request(suite: Eval, case: GoldenCase) -> str | None:
+def _request(eval_: Eval, case: GoldenCase) -> str | None:
     """The digest of a request; None if the prompt cannot be rendered with the case."""
     try:
-        return suite.request(case, 0).digest
+        return eval_.request(case, 0).digest
     except RegaugeError:
         return None
 
@@ -631,7 +631,7 @@ def _tier_on_base(case: GoldenCase, before: Dataset | None) -> CaseTier:
 
 
 def gate_cases(
-    suite: Eval,
+    eval_: Eval,
     states: dict[str, CaseState],
     *,
     before: Dataset | None,
@@ -651,7 +651,7 @@ def gate_cases(
         baseline: Trials of the base in the baseline.
         edited: Cases that the change edited.
     """
-    name = suite.prompt.name
+    name = eval_.prompt.name
     cases = [
         GateCase(
             prompt=name,
@@ -664,10 +664,10 @@ def gate_cases(
             tier=proven_tier(case, baseline, tier=_tier_on_base(case, today)),
             accepted=accepted.accepted.get(case.id, ""),
             broke_before=accepted.broke_before.get(case.id, 0),
-            recorded=suite.target is not None and suite.target.outputs is not None,
+            recorded=eval_.target is not None and eval_.target.outputs is not None,
             edited=case.id in edited,
         )
-        for case in suite.dataset
+        for case in eval_.dataset
     ]
     cases += [
         GateCase(
@@ -679,6 +679,6 @@ def gate_cases(
             accepted=accepted.removed.get(case.id, ""),
         )
         for case in before or ()
-        if case.id not in suite.dataset
+        if case.id not in eval_.dataset
     ]
     return cases

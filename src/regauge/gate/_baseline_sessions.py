@@ -304,7 +304,7 @@ def _waits_h(baseline: StoredBaseline, now: datetime, policy: TopUpPolicy) -> fl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopUpSuite:
+class TopUpEval:
     """One eval and its trials of this session."""
 
     top_up: TopUp
@@ -324,7 +324,7 @@ class TopUpSuite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecheckSuite:
+class RecheckEval:
     """One eval with a complete baseline, and its new trials."""
 
     recheck: Recheck
@@ -346,7 +346,7 @@ class RecheckSuite:
 
 
 @dataclass(slots=True, kw_only=True)
-class SuiteTrials:
+class EvalTrials:
     """The results of the trials of one eval.
 
     Attributes:
@@ -390,52 +390,52 @@ def _unmeasured_cause(trial: Trial) -> str:
             return str(error)
 
 
-def draws_of(suite: TopUpSuite) -> list[PlannedTrial]:
+def draws_of(eval_: TopUpEval) -> list[PlannedTrial]:
     """The trials of one eval in this session, round by round."""
     numbers = {
-        planned_case.case.id: suite.top_up.numbers(planned_case.case.id)
-        for planned_case in suite.cases
+        planned_case.case.id: eval_.top_up.numbers(planned_case.case.id)
+        for planned_case in eval_.cases
     }
     rounds = max((len(case_numbers) for case_numbers in numbers.values()), default=0)
     return [
         PlannedTrial(planned_case, numbers[planned_case.case.id][index])
         for index in range(rounds)
-        for planned_case in suite.cases
+        for planned_case in eval_.cases
         if index < len(numbers[planned_case.case.id])
     ]
 
 
 def draw_trials(
-    suites: Sequence[TopUpSuite | RecheckSuite], *, session: EvalSession
-) -> list[SuiteTrials]:
-    """Run the trials of suites, round by round; unmeasured ones are listed and do not count.
+    evals: Sequence[TopUpEval | RecheckEval], *, session: EvalSession
+) -> list[EvalTrials]:
+    """Run the trials of evals, round by round; unmeasured ones are listed and do not count.
 
     Trials of a re-check have the numbers of a gate, so no baseline contains them.
 
     Args:
-        suites: Evals with the trials of a session, or with a complete baseline to re-check.
+        evals: Evals with the trials of a session, or with a complete baseline to re-check.
         session: Runs and records the trials.
     """
 
-    async def draw_all() -> list[SuiteTrials]:
+    async def draw_all() -> list[EvalTrials]:
         progress = session.progress
         progress.start(progress.completed + progress.failed)
         async with session.open_trials() as trials:
-            return [await _draw_suite(suite, session, trials) for suite in suites]
+            return [await _draw_eval(eval_, session, trials) for eval_ in evals]
 
     return run_stoppable(draw_all())
 
 
-async def _draw_suite(
-    suite: TopUpSuite | RecheckSuite, session: EvalSession, trials: TrialRunner
-) -> SuiteTrials:
-    suite_trials = SuiteTrials()
-    for draws in suite.rounds():
+async def _draw_eval(
+    eval_: TopUpEval | RecheckEval, session: EvalSession, trials: TrialRunner
+) -> EvalTrials:
+    eval_trials = EvalTrials()
+    for draws in eval_.rounds():
         session.progress.expect(len(draws))
         new_trials = await trials.run_all(draws)
         for draw, trial in zip(draws, new_trials, strict=True):
-            suite.add(draw, suite_trials.add(draw, trial, suite.checks))
-    return suite_trials
+            eval_.add(draw, eval_trials.add(draw, trial, eval_.checks))
+    return eval_trials
 
 
 # The error rate of the suite test in one night: one false alarm in 200 nights, shared by the

@@ -48,11 +48,11 @@ _SET_UP_TABLES: Final = {
 }
 
 
-def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
+def edited_code(base_commit: BaseCommit, evals: Sequence[Eval]) -> list[str]:
     """The changed files that this gate or its workflow runs, reads or is configured by."""
-    programs = {name for suite in suites for name in files_of_judges(base_commit, suite)}
+    programs = {name for eval_ in evals for name in files_of_judges(base_commit, eval_)}
     files = code_of_evals(base_commit).union(
-        programs, _files_in_reach(base_commit, suites, programs)
+        programs, _files_in_reach(base_commit, evals, programs)
     )
     return [
         name
@@ -62,7 +62,7 @@ def edited_code(base_commit: BaseCommit, suites: Sequence[Eval]) -> list[str]:
 
 
 def _files_in_reach(
-    base_commit: BaseCommit, suites: Sequence[Eval], programs: Collection[str]
+    base_commit: BaseCommit, evals: Sequence[Eval], programs: Collection[str]
 ) -> Iterator[str]:
     """Changed files that code of evals and judges can read or import without naming them whole.
 
@@ -71,7 +71,7 @@ def _files_in_reach(
     project, inside = base_commit.project, base_commit.repository.inside
     code = with_imports(
         base_commit,
-        files_of_code(base_commit, *(judge for suite in suites for judge in suite.judges)).union(
+        files_of_code(base_commit, *(judge for eval_ in evals for judge in eval_.judges)).union(
             programs, map(inside, [*base_commit.eval_files, project.root / "conftest.py"])
         ),
     )
@@ -94,9 +94,9 @@ def _files_in_reach(
     # Evals name the directories of targets, whose code and data trials measure.
     target_code = {
         name
-        for suite in suites
-        if suite.target is not None
-        for name in files_of_target(base_commit, suite.target)
+        for eval_ in evals
+        if eval_.target is not None
+        for name in files_of_target(base_commit, eval_.target)
     }
     measured = target_code | files_named_in(base_commit, target_code)
     for path, name in base_commit.changed_paths.items():
@@ -142,10 +142,10 @@ def code_of_evals(base_commit: BaseCommit) -> frozenset[str]:
     )
 
 
-def files_of_judges(base_commit: BaseCommit, suite: Eval) -> frozenset[str]:
+def files_of_judges(base_commit: BaseCommit, eval_: Eval) -> frozenset[str]:
     """Files of the project that judges use, such as the program of a command."""
     names: set[str] = set()
-    for judge in suite.judges:
+    for judge in eval_.judges:
         names |= {*cast("Mapping[str, str]", getattr(judge, "files", {}))}
     return frozenset(
         base_commit.repository.inside(base_commit.project.root / name) for name in names

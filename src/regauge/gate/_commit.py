@@ -142,8 +142,8 @@ class BaseCommit:
             project.prompts_dir / LOCK_NAME,
             *prompt_files(project.prompts_dir),
         ]
-        for suite in evals:
-            files += [suite.dataset.path, project.baseline_path(suite.prompt.name)]
+        for eval_ in evals:
+            files += [eval_.dataset.path, project.baseline_path(eval_.prompt.name)]
         self.repository.prefetch(
             self.commit,
             paths=dict.fromkeys(map(self.path_of, files)),
@@ -338,13 +338,13 @@ class BaseCommit:
             return head.name  # the eval is of a target
         return prompt_name(Path(self._prompt_path(head) or head.path))
 
-    def eval_name(self, suite: Eval) -> str:
+    def eval_name(self, eval_: Eval) -> str:
         """The name of an eval's prompt on the base, or of its target; today's if it is new."""
-        name = self.prompt_name(suite.prompt)
-        if suite.target is None or name != suite.dataset.name:
+        name = self.prompt_name(eval_.prompt)
+        if eval_.target is None or name != eval_.dataset.name:
             return name
         # The eval of a target has the name of its dataset.
-        return self.dataset_name(suite.dataset, prompt=name)
+        return self.dataset_name(eval_.dataset, prompt=name)
 
     def _prompt_path(self, head: Prompt) -> str:
         """The path of a prompt on the base; empty if it is new."""
@@ -553,9 +553,9 @@ def find_base(project: Project, ref: str, *, evals: Collection[Eval] = ()) -> Ba
         renamed=renamed,
         dirty=repository.is_dirty(),
         eval_directories=frozenset(
-            suite.directory
-            for suite in evals
-            if (project.root / suite.directory).resolve().is_relative_to(repository.top)
+            eval_.directory
+            for eval_ in evals
+            if (project.root / eval_.directory).resolve().is_relative_to(repository.top)
         ),
     )
     base_commit.prefetch(evals)

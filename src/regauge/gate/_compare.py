@@ -165,22 +165,22 @@ def anchor_version(
     return None if anchor == current else anchor
 
 
-def anchor_suite(suite: Eval, version: Semver) -> Eval:
+def anchor_eval(eval_: Eval, version: Semver) -> Eval:
     """An eval with the prompt of the anchor from git, and today's cases and judges.
 
     Raises:
         PromptError: The prompt of that version cannot be read.
         GitError: Neither the file nor any commit has the version.
     """
-    head = suite.prompt
+    head = eval_.prompt
     prompt = load_version(head.path, version)
-    follows = head.model is not None and parse_model_id(head.model) == suite.model
-    model = parse_model_id(prompt.model) if follows and prompt.model else suite.model
+    follows = head.model is not None and parse_model_id(head.model) == eval_.model
+    model = parse_model_id(prompt.model) if follows and prompt.model else eval_.model
     return replace(
-        suite,
+        eval_,
         prompt=replace(prompt, name=head.name),
         model=model,
-        origin=f"{suite.origin} in version {version}",
+        origin=f"{eval_.origin} in version {version}",
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from regauge.gate._bar import MovedBar
-    from regauge.gate._base import SuiteBase
+    from regauge.gate._base import EvalBase
     from regauge.gate._commit import BaseCommit
     from regauge.gate._coverage import RuleBreach
     from regauge.gate._refusal import Refusal
@@ -45,7 +45,7 @@ class Comparison:
 
     Attributes:
         base_commit: The base version.
-        suites: All suites, changed or not.
+        evals: All evals, changed or not.
         notes: Notes for the reader.
         refusals: Reasons to compare nothing.
         unmeasured: Omissions that the user did not select; the change is not accepted.
@@ -57,7 +57,7 @@ class Comparison:
     """
 
     base_commit: BaseCommit
-    suites: Sequence[SuiteBase]
+    evals: Sequence[EvalBase]
     notes: Sequence[str]
     refusals: Sequence[Refusal] = ()
     unmeasured: Sequence[Diagnostic] = ()
@@ -70,8 +70,8 @@ class Comparison:
     @property
     def errors(self) -> list[Diagnostic]:
         """Broken rules of versions and changelogs: they reject the change whatever trials show."""
-        errors = [error for suite in self.suites for error in suite.changelog_errors]
-        breaches = [breach for suite in self.suites for breach in suite.breaches]
+        errors = [error for eval_ in self.evals for error in eval_.changelog_errors]
+        breaches = [breach for eval_ in self.evals for breach in eval_.breaches]
         errors += [breach.error for breach in (*breaches, *self.locks)]
         return list(dict.fromkeys(errors))
 
@@ -101,19 +101,19 @@ def compare(
     """
     cases_by_eval: dict[Eval, list[PlannedCase]] = {}
     for planned_case in session.plan.cases:
-        cases_by_eval.setdefault(planned_case.suite, []).append(planned_case)
+        cases_by_eval.setdefault(planned_case.eval, []).append(planned_case)
     base_commit = find_base(session.project, ref, evals=cases_by_eval)
     session.embeddings.trust(base_commit.read)
-    suites = list(_suites(session, cases_by_eval, base_commit, baseline))
-    suites = _with_changelog_errors(suites, is_filtered=is_filtered)
-    change = _EditedProject(base_commit, suites)
+    evals = list(_compared_evals(session, cases_by_eval, base_commit, baseline))
+    evals = _with_changelog_errors(evals, is_filtered=is_filtered)
+    change = _EditedProject(base_commit, evals)
     coverage = coverage_of(
         base_commit, change.candidates, omissions=omissions, is_filtered=is_filtered
     )
     unmeasured = [*omissions, *coverage.unmeasured]
-    if not change.suites and not unmeasured:
+    if not change.evals and not unmeasured:
         unmeasured = [_nothing_selected(base_commit, is_filtered=is_filtered)]
-    refusals = [refusal for suite in change.suites for refusal in suite.refusals]
+    refusals = [refusal for eval_ in change.evals for refusal in eval_.refusals]
     refused = change.refused(accept_judge_change)
     command = f"regauge gate {base_commit.ref}"
     not_measured = [
@@ -132,7 +132,7 @@ def compare(
         notes.append("no judge changed, so there was nothing to accept")
     return Comparison(
         base_commit=base_commit,
-        suites=change.suites,
+        evals=change.evals,
         notes=[*dict.fromkeys(notes)],
         refusals=refused,
         unmeasured=unmeasured,
@@ -144,18 +144,18 @@ def compare(
     )
 
 
-def _suites(
+def _compared_evals(
     session: EvalSession,
     evals: Mapping[Eval, Sequence[PlannedCase]],
     base_commit: BaseCommit,
     baseline: Baseline | None,
-) -> Iterator[SuiteBase]:
+) -> Iterator[EvalBase]:
     """Each eval of a session, with its planned cases, compared with its base."""
-    names = eval_names((suite.prompt.name, suite.dataset.name, suite.function) for suite in evals)
-    for (suite, planned_cases), name in zip(evals.items(), names, strict=True):
-        replaces = baseline is not None and baseline.prompt == suite.prompt.name
-        suite_base = compare_with_base(
-            suite,
+    names = eval_names((eval_.prompt.name, eval_.dataset.name, eval_.function) for eval_ in evals)
+    for (eval_, planned_cases), name in zip(evals.items(), names, strict=True):
+        replaces = baseline is not None and baseline.prompt == eval_.prompt.name
+        eval_base = compare_with_base(
+            eval_,
             base_commit,
             name=name,
             across_models=bool(session.options.models),
@@ -163,41 +163,41 @@ def _suites(
             siblings=[
                 other
                 for other in evals
-                if other is not suite
-                and other.prompt.path == suite.prompt.path
-                and other.dataset.path == suite.dataset.path
+                if other is not eval_
+                and other.prompt.path == eval_.prompt.path
+                and other.dataset.path == eval_.dataset.path
             ],
         )
-        yield replace(suite_base, planned_cases=planned_cases)
+        yield replace(eval_base, planned_cases=planned_cases)
 
 
-def _with_changelog_errors(suites: Sequence[SuiteBase], *, is_filtered: bool) -> list[SuiteBase]:
-    """The suites with the errors of changelogs at the first suite of each prompt.
+def _with_changelog_errors(evals: Sequence[EvalBase], *, is_filtered: bool) -> list[EvalBase]:
+    """The evals with the errors of changelogs at the first eval of each prompt.
 
-    An entry is wrong if no suite of its prompt has the case. With a selection of evals, another
-    suite may have it.
+    An entry is wrong if no eval of its prompt has the case. With a selection of evals, another
+    eval may have it.
     """
-    groups: dict[Path, list[SuiteBase]] = {}
-    for suite in suites:
-        groups.setdefault(suite.candidate.prompt.path, []).append(suite)
+    groups: dict[Path, list[EvalBase]] = {}
+    for eval_ in evals:
+        groups.setdefault(eval_.candidate.prompt.path, []).append(eval_)
     first_errors: dict[int, tuple[Diagnostic, ...]] = {}
     for group in groups.values():
-        base_commit, candidates = group[0].base_commit, [suite.candidate for suite in group]
+        base_commit, candidates = group[0].base_commit, [eval_.candidate for eval_ in group]
         if is_filtered and [
             *unselected_evals(base_commit, candidates, [candidates[0].prompt.name])
         ]:
             continue
-        entries = [{_entry_of(error): error for error in suite.changelog_errors} for suite in group]
+        entries = [{_entry_of(error): error for error in eval_.changelog_errors} for eval_ in group]
         first_errors[id(group[0])] = tuple(
             error
             for entry, error in entries[0].items()
-            if all(entry in of_suite for of_suite in entries)
+            if all(entry in of_eval for of_eval in entries)
         )
-    return [replace(suite, changelog_errors=first_errors.get(id(suite), ())) for suite in suites]
+    return [replace(eval_, changelog_errors=first_errors.get(id(eval_), ())) for eval_ in evals]
 
 
 def _entry_of(error: Diagnostic) -> tuple[int | None, str]:
-    """The entry of a changelog that an error names; the rest of its message is of one suite."""
+    """The entry of a changelog that an error names; the rest of its message is of one eval."""
     return error.line, error.message.partition(",")[0]
 
 
@@ -214,13 +214,13 @@ def _nothing_selected(base_commit: BaseCommit, *, is_filtered: bool) -> Diagnost
 
 
 class _EditedProject:
-    """The suites of a change and their base, and everything else that the change edits."""
+    """The evals of a change and their base, and everything else that the change edits."""
 
-    def __init__(self, base_commit: BaseCommit, suites: Sequence[SuiteBase]) -> None:
+    def __init__(self, base_commit: BaseCommit, evals: Sequence[EvalBase]) -> None:
         self._base_commit = base_commit
-        self.suites = suites
-        self.candidates = [suite.candidate for suite in suites]
-        states = {case.state for suite in suites for case in suite.cases}
+        self.evals = evals
+        self.candidates = [eval_.candidate for eval_ in evals]
+        states = {case.state for eval_ in evals for case in eval_.cases}
         self._prompt_changed = "changed" in states
         # Any case runs, and its judges with it.
         self._has_trials = not states.isdisjoint({"changed", "new"})
@@ -232,16 +232,16 @@ class _EditedProject:
         """The bars that the change lowers: today's if a prompt changed, else those of its base."""
         base_commit, project = self._base_commit, self._base_commit.project
         bar = base_commit
-        if any(suite.prompt_changed for suite in self.suites):
+        if any(eval_.prompt_changed for eval_ in self.evals):
             bar = base_commit.newest
         bars = [*moved_settings(bar.settings, project.settings)]
-        for suite in self.suites:
-            bars += suite.bars
+        for eval_ in self.evals:
+            bars += eval_.bars
         bars += moved_files(bar, project.labels_dir, new_stems={})
         if self._prompt_changed:
             # The gate reads baselines at the tip; an older one is not a lower bar.
             new_stems = {
-                base_commit.eval_name(suite): suite.prompt.name for suite in self.candidates
+                base_commit.eval_name(eval_): eval_.prompt.name for eval_ in self.candidates
             }
             directory = project.fixtures_dir / "baselines"
             bars += moved_files(
@@ -251,9 +251,9 @@ class _EditedProject:
                 deleted_stems=base_commit.deleted_prompts(),
             )
         measured = [
-            (suite.candidate, suite.baseline is not None and bar is base_commit)
-            for suite in self.suites
-            if not suite.refusals
+            (eval_.candidate, eval_.baseline is not None and bar is base_commit)
+            for eval_ in self.evals
+            if not eval_.refusals
         ]
         bars += moved_judging(bar, measured)
         return bars
@@ -265,8 +265,8 @@ class _EditedProject:
         is_noted = bool(accept_judge_change) or setting == "note"
         refused = [
             refusal
-            for suite in self.suites
-            for refusal in suite.refusals
+            for eval_ in self.evals
+            for refusal in eval_.refusals
             if refusal.prompt_changed or not is_noted
         ]
         if (trials := refusal_of_trials(base_commit)) is not None:
@@ -277,18 +277,18 @@ class _EditedProject:
         return list(dict.fromkeys(refused))
 
     def notes(self) -> Iterator[str]:
-        """Notes on deleted and uncommitted files, and on each suite."""
+        """Notes on deleted and uncommitted files, and on each eval."""
         base_commit = self._base_commit
         if base_commit.uncommitted:
             yield "files differ from what is committed; they were compared as they are"
         for name in (*base_commit.deleted_prompts(), *base_commit.deleted_datasets()):
             yield f"{name} is gone: {base_commit.ref} has it"
-        for suite in self.suites:
-            yield from suite.notes
-            if suite.partial:
+        for eval_ in self.evals:
+            yield from eval_.notes
+            if eval_.partial:
                 yield (
-                    f"only {len(suite.planned_cases)} of {len(suite.candidate.dataset)} cases of"
-                    f" {suite.name} were selected; the rest is not compared"
+                    f"only {len(eval_.planned_cases)} of {len(eval_.candidate.dataset)} cases of"
+                    f" {eval_.name} were selected; the rest is not compared"
                 )
 
     def file_notes(self) -> Iterator[str]:
@@ -304,8 +304,8 @@ class _EditedProject:
     def not_measured(self) -> Iterator[NotMeasured]:
         """The edits that run no trial, and the commands that measure them."""
         base_commit = self._base_commit
-        yield from undeclared_changes(base_commit, self.suites)
-        edited = sum(len(suite.edited) for suite in self.suites if not suite.prompt_changed)
+        yield from undeclared_changes(base_commit, self.evals)
+        edited = sum(len(eval_.edited) for eval_ in self.evals if not eval_.prompt_changed)
         if edited:
             yield NotMeasured(
                 text=plural(edited, "edited case"), command=base_commit.project.run_command
@@ -323,24 +323,24 @@ class _EditedProject:
 
     def caveats(self) -> Iterator[str]:
         """Notes for the reader of an accepted change."""
-        base_commit, suites = self._base_commit, self.suites
+        base_commit, evals = self._base_commit, self.evals
         if self.bars:
             yield f"{plural(len(self.bars), 'lowered bar')} let through"
-        datasets = {suite.dataset.name for suite in self.candidates}
+        datasets = {eval_.dataset.name for eval_ in self.candidates}
         deleted_datasets = {
             Path(name).name.split(".")[0] for name in base_commit.deleted_datasets()
         }
         if deleted := sorted((deleted_datasets - datasets).union(base_commit.deleted_prompts())):
             yield f"{', '.join(deleted)} removed"
-        if new_prompts := [suite.name for suite in suites if suite.base is None]:
+        if new_prompts := [eval_.name for eval_ in evals if eval_.base is None]:
             yield f"{', '.join(new_prompts)} new"
-        if removed := sum(case.state == "removed" for suite in suites for case in suite.cases):
+        if removed := sum(case.state == "removed" for eval_ in evals for case in eval_.cases):
             yield f"{plural(removed, 'case')} removed"
         if base_commit.uncommitted:
             yield f"uncommitted {shorten_list(sorted(base_commit.uncommitted), _NAMES_MAX)}"
         if self._prompt_changed:
             yield from self._caveats_of_prompts()
-            yield from caveats_of_targets(base_commit, suites)
+            yield from caveats_of_targets(base_commit, evals)
         yield from self._caveats_of_code()
         for name in dict.fromkeys(name for name, _ in self._records):
             yield f"{name} edited"
@@ -356,12 +356,12 @@ class _EditedProject:
 
     def _caveats_of_prompts(self) -> Iterator[str]:
         base_commit = self._base_commit
-        changed = [suite for suite in self.suites if suite.prompt_changed]
-        if edited := sum(len(suite.edited) for suite in changed):
+        changed = [eval_ for eval_ in self.evals if eval_.prompt_changed]
+        if edited := sum(len(eval_.edited) for eval_ in changed):
             yield f"{plural(edited, 'case')} edited"
-        if newer := sum(len(suite.newer) for suite in changed):
+        if newer := sum(len(eval_.newer) for eval_ in changed):
             yield f"{plural(newer, 'newer case')} of {base_commit.ref} not compared"
-        if prompts := [suite.name for suite in changed if suite.other_judges]:
+        if prompts := [eval_.name for eval_ in changed if eval_.other_judges]:
             yield f"judges differ from the baseline of {', '.join(prompts)}"
         # Judges read redacted completions.
         if base_commit.project.settings.redact != base_commit.settings.redact:

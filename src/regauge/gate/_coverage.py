@@ -190,32 +190,32 @@ class Coverage:
 
 def coverage_of(
     base_commit: BaseCommit,
-    suites: Sequence[Eval],
+    evals: Sequence[Eval],
     *,
     omissions: Sequence[Diagnostic] = (),
     is_filtered: bool,
 ) -> Coverage:
-    """Find every dataset with a baseline and every changed prompt that no suite of a run measures.
+    """Find every dataset with a baseline and every changed prompt that no eval of a run measures.
 
     A deleted eval would otherwise drop its cases silently. To drop it on purpose, delete its
     baseline as well, or the prompt.
 
     Args:
         base_commit: The base version.
-        suites: Suites of the run.
+        evals: Evals of the run.
         omissions: Omissions already reported.
         is_filtered: Whether the user selected some of the evals.
     """
     if is_filtered:
-        return _coverage_of_selection(base_commit, suites)
+        return _coverage_of_selection(base_commit, evals)
     reported_names = {_stem(diagnostic.path) for diagnostic in omissions}
     diagnostics: list[Diagnostic] = []
     notes: list[str] = []
-    for prompt, diagnostic in _changed_prompts(base_commit, suites):
+    for prompt, diagnostic in _changed_prompts(base_commit, evals):
         if prompt not in reported_names:
             reported_names.add(prompt)
             diagnostics.append(diagnostic)
-    for prompt, dataset in _not_measured(base_commit, suites):
+    for prompt, dataset in _not_measured(base_commit, evals):
         evidence = f"{base_commit.ref} has a baseline of {prompt} (dataset {dataset})"
         stored_datasets = _stored_datasets(base_commit, prompt)
         if stored_datasets is not None and dataset not in stored_datasets:
@@ -232,13 +232,13 @@ def coverage_of(
     return Coverage(unmeasured=tuple(diagnostics), notes=tuple(notes))
 
 
-def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> Coverage:
+def _coverage_of_selection(base_commit: BaseCommit, evals: Sequence[Eval]) -> Coverage:
     """The coverage of a selection of evals, in which an omission is not an error."""
-    left_out = [prompt for prompt, _ in _changed_prompts(base_commit, suites)]
+    left_out = [prompt for prompt, _ in _changed_prompts(base_commit, evals)]
     notes = [
         f"{prompt} changed, and no selected eval measures it as it is now" for prompt in left_out
     ]
-    pairs = _not_measured(base_commit, suites)
+    pairs = _not_measured(base_commit, evals)
     if pairs:
         names = [name if name == data else f"{name} (dataset {data})" for name, data in pairs]
         notes.append(
@@ -246,9 +246,9 @@ def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> C
             f" {'it is' if len(names) == 1 else 'they are'} not compared"
         )
     changed = {
-        suite.prompt.name
-        for suite in suites
-        if base_commit.repository.inside(suite.prompt.path) in base_commit.changed
+        eval_.prompt.name
+        for eval_ in evals
+        if base_commit.repository.inside(eval_.prompt.path) in base_commit.changed
     }
     golden = base_commit.repository.inside(base_commit.project.golden_dir)
     edited = {_stem(name) for name in base_commit.changed if name.startswith(f"{golden}/")}
@@ -256,45 +256,43 @@ def _coverage_of_selection(base_commit: BaseCommit, suites: Sequence[Eval]) -> C
     other_names = {
         *left_out,
         *(data for _, data in pairs),
-        *(suite.dataset.name for suite in suites),
+        *(eval_.dataset.name for eval_ in evals),
     }
     other_names.update(map(_stem, base_commit.deleted_datasets()))
     unselected = [
         *left_out,
         *(f"{name} (dataset {data})" for name, data in pairs if name in changed or data in edited),
         *(f"dataset {data}" for data in sorted(edited - other_names)),
-        *unselected_evals(base_commit, suites, changed),
+        *unselected_evals(base_commit, evals, changed),
     ]
     return Coverage(notes=tuple(notes), unselected=tuple(unselected))
 
 
 def unselected_evals(
-    base_commit: BaseCommit, suites: Sequence[Eval], prompts: Iterable[str]
+    base_commit: BaseCommit, evals: Sequence[Eval], prompts: Iterable[str]
 ) -> Iterator[str]:
     """The number of further evals that the base has of each prompt."""
     prompts_of_evals = [base.texts[:1] for bases in base_commit.evals.values() for base in bases]
     for prompt in sorted(prompts):
-        # Suites of several models are of one eval.
+        # The evals of several models have one declaration.
         measured = {
-            (suite.dataset.name, frozenset(judge.digest for judge in suite.judges))
-            for suite in suites
-            if suite.prompt.name == prompt
+            (eval_.dataset.name, frozenset(judge.digest for judge in eval_.judges))
+            for eval_ in evals
+            if eval_.prompt.name == prompt
         }
         if len(measured) < (count := prompts_of_evals.count((prompt,))):
             yield f"{count - len(measured)} of {plural(count, 'eval')} of {prompt}"
 
 
 def _changed_prompts(
-    base_commit: BaseCommit, suites: Sequence[Eval]
+    base_commit: BaseCommit, evals: Sequence[Eval]
 ) -> Iterator[tuple[str, Diagnostic]]:
     """Yield prompts that are new or behave differently than on the base, and are not measured.
 
     A prompt that never had a version is a draft.
     """
-    measured = {(suite.prompt.path, suite.prompt.source) for suite in suites}
-    measured |= {
-        (prompt.path, prompt.source) for suite in suites for prompt in suite.loaded_prompts
-    }
+    measured = {(eval_.prompt.path, eval_.prompt.source) for eval_ in evals}
+    measured |= {(prompt.path, prompt.source) for eval_ in evals for prompt in eval_.loaded_prompts}
     rubrics = base_commit.project.prompts_dir / "judges"
     for path in prompt_files(base_commit.project.prompts_dir):
         if (
@@ -319,7 +317,7 @@ def _changed_prompts(
             behaviour(base) == behaviour(head) or head.version is base.version is None
         ):
             continue
-        pinned = any(suite.prompt.path == path for suite in suites)
+        pinned = any(eval_.prompt.path == path for eval_ in evals)
         reason = "its evals measure another version" if pinned else "no eval measures it"
         fix = (
             "take `version` out of @golden, or add an eval without it"
@@ -335,8 +333,8 @@ def _changed_prompts(
         )
 
 
-def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[tuple[str, str]]:
-    """Prompt and dataset of every baseline that no suite covers."""
+def _not_measured(base_commit: BaseCommit, evals: Iterable[Eval]) -> Sequence[tuple[str, str]]:
+    """Prompt and dataset of every baseline that no eval covers."""
     directory = base_commit.repository.inside(base_commit.project.fixtures_dir / "baselines")
     files = base_commit.repository.read_files(base_commit.tip, directory, ".json")
     baseline_names: set[tuple[str, str]] = set()
@@ -356,23 +354,23 @@ def _not_measured(base_commit: BaseCommit, suites: Iterable[Eval]) -> Sequence[t
     deleted = base_commit.deleted_prompts()  # listed as deleted
     return sorted(
         {names for names in baseline_names if names[0] not in deleted}
-        - {name for suite in suites for name in _names_of(base_commit, suite, baseline_names)}
+        - {name for eval_ in evals for name in _names_of(base_commit, eval_, baseline_names)}
     )
 
 
 def _names_of(
-    base_commit: BaseCommit, suite: Eval, baseline_names: Container[tuple[str, str]]
+    base_commit: BaseCommit, eval_: Eval, baseline_names: Container[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """The possible names of an eval's prompt and dataset: today's, the base's, and earlier ones."""
-    names = (suite.prompt.name, suite.dataset.name)
+    names = (eval_.prompt.name, eval_.dataset.name)
     if names in baseline_names:
         return {names}
-    before = base_commit.eval_name(suite)
-    prompts = {names[0], before, *base_commit.older_names(suite.prompt.path)}
+    before = base_commit.eval_name(eval_)
+    prompts = {names[0], before, *base_commit.older_names(eval_.prompt.path)}
     datasets = {
         names[1],
-        base_commit.dataset_name(suite.dataset, prompt=before),
-        *base_commit.older_names(suite.dataset.path),
+        base_commit.dataset_name(eval_.dataset, prompt=before),
+        *base_commit.older_names(eval_.dataset.path),
     }
     return {*product(prompts, datasets)}
 

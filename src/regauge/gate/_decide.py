@@ -55,7 +55,7 @@ def decide(
             rejected one keeps its decision.
         change: Pull request or branch whose earlier decisions are counted.
     """
-    compared_cases = collect_compared_cases(comparison.suites)
+    compared_cases = collect_compared_cases(comparison.evals)
     run_cases = compared_cases
     if comparison.refusals:
         run_cases = []
@@ -108,9 +108,9 @@ def decide(
         trials=run.trials,
         audit=audit,
         anchors={
-            suite.name: report
-            for suite in comparison.suites
-            if (report := anchor_report(suite, outcomes)) is not None
+            eval_.name: report
+            for eval_ in comparison.evals
+            if (report := anchor_report(eval_, outcomes)) is not None
         },
         not_run=len(compared_cases) - len(run_cases),
         base_unavailable=unavailable,
@@ -148,12 +148,12 @@ def draw_part(
         policy: Acceptance policy.
         on_progress: Called every second during calls.
     """
-    compared_cases = [] if comparison.refusals else collect_compared_cases(comparison.suites)
+    compared_cases = [] if comparison.refusals else collect_compared_cases(comparison.evals)
     elsewhere: dict[str, int] = {}
-    for suite in comparison.suites:
-        changed = sum(case.state == "changed" for case in suite.cases)
-        dataset = suite.candidate.dataset
-        elsewhere[suite.name] = round(changed * dataset.excluded / max(1, len(dataset)))
+    for eval_ in comparison.evals:
+        changed = sum(case.state == "changed" for case in eval_.cases)
+        dataset = eval_.candidate.dataset
+        elsewhere[eval_.name] = round(changed * dataset.excluded / max(1, len(dataset)))
     policy = replace(
         policy,
         provisional=session.options.record == "none",
@@ -209,7 +209,7 @@ def _replaced_notes(
     digests: dict[str, set[str]] = {}
     for compared_case in compared_cases:
         if compared_case.candidate is not None and compared_case.case.state != "unchanged":
-            name = compared_case.candidate.suite.prompt.name
+            name = compared_case.candidate.eval.prompt.name
             digests.setdefault(name, set()).add(compared_case.candidate.digest)
             if compared_case.candidate.converses:
                 _, calls = calls_of(
@@ -224,16 +224,16 @@ def _replaced_notes(
 def _edited_case_notes(comparison: Comparison, outcome: GateOutcome) -> Iterator[tuple[str, str]]:
     """Caveats and notes on edited cases that the base fails and passed before the edit."""
     today = {(case.prompt, case.case): case.before + case.today for case in outcome.cases}
-    for suite in comparison.suites:
-        if (baseline := suite.baseline) is None:
+    for eval_ in comparison.evals:
+        if (baseline := eval_.baseline) is None:
             continue
         names = [
             case.id
-            for case in suite.candidate.dataset
+            for case in eval_.candidate.dataset
             if (base_trials := baseline.cases.get(case.id)) is not None
             and base_trials.digest != case.digest[: len(base_trials.digest)]
             and not base_trials.total.failed
-            and (count := today.get((suite.name, case.id))) is not None
+            and (count := today.get((eval_.name, case.id))) is not None
             and count.failed > count.passed
         ]
         if names:

@@ -153,18 +153,18 @@ def key_of_comparison(
         endpoint_of: Returns the digest of a provider's endpoint; empty without one.
     """
     candidates = {
-        id(compared_case.candidate.suite): compared_case.candidate.suite
+        id(compared_case.candidate.eval): compared_case.candidate.eval
         for compared_case in compared_cases
         if compared_case.candidate is not None
     }.values()
     bases = [
-        compared_case.base.suite
+        compared_case.base.eval
         for compared_case in compared_cases
         if compared_case.base is not None
     ]
-    judges = [judge for suite in candidates for judge in suite.model_judges]
+    judges = [judge for eval_ in candidates for judge in eval_.model_judges]
     providers = {
-        *(suite.model.provider for suite in (*candidates, *bases)),
+        *(eval_.model.provider for eval_ in (*candidates, *bases)),
         *(model.partition(":")[0] for judge in judges for model in judge.models),
     }
     endpoints = sorted(f"{name} {digest}" for name in providers if (digest := endpoint_of(name)))
@@ -175,14 +175,12 @@ def key_of_comparison(
                 [
                     case_to_json(compared_case.case),
                     compared_case.candidate.digest if compared_case.candidate is not None else "",
-                    compared_case.base.suite.prompt.digest
-                    if compared_case.base is not None
-                    else "",
+                    compared_case.base.eval.prompt.digest if compared_case.base is not None else "",
                 ]
                 for compared_case in compared_cases
             ],
             sorted(
-                {f"{judge.name} {judge.digest}" for suite in candidates for judge in suite.judges}
+                {f"{judge.name} {judge.digest}" for eval_ in candidates for judge in eval_.judges}
             ),
             *([endpoints] if endpoints else []),
         ]
@@ -192,7 +190,7 @@ def key_of_comparison(
 def candidate_of(compared_cases: Sequence[CaseComparison]) -> str:
     """The digest of the changed prompts."""
     prompts = {
-        f"{compared_case.candidate.suite.prompt.name} {compared_case.candidate.suite.prompt.digest}"
+        f"{compared_case.candidate.eval.prompt.name} {compared_case.candidate.eval.prompt.digest}"
         for compared_case in compared_cases
         if compared_case.candidate is not None and compared_case.case.state == "changed"
     }

@@ -108,7 +108,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     Raises:
         RegaugeError: Recordings cannot be read, or a request cannot be built.
     """
-    compared_cases = collect_compared_cases(comparison.suites)
+    compared_cases = collect_compared_cases(comparison.evals)
     first_round = list(_first_round(compared_cases, policy, StoredNumbers(session)))
     draws = [draw for _, draw in first_round]
     missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
@@ -182,8 +182,8 @@ def _estimate_worst(
     groups: dict[tuple[Path, Path], list[CaseComparison]] = {}
     for compared_case in changed:
         if compared_case.follow_up is not None:
-            suite = compared_case.follow_up.suite
-            key = (suite.prompt.path, suite.dataset.path)
+            eval_ = compared_case.follow_up.eval
+            key = (eval_.prompt.path, eval_.dataset.path)
             groups.setdefault(key, []).append(compared_case)
     for cases in groups.values():
         sizes = Counter(compared_case.case.prompt for compared_case in cases)

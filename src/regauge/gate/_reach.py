@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from regauge.datasets import GoldenCase
-    from regauge.gate._base import SuiteBase
+    from regauge.gate._base import EvalBase
     from regauge.gate._commit import BaseCommit
     from regauge.targets import Target
 
@@ -47,11 +47,9 @@ class NotMeasured:
     note: str = ""
 
 
-def undeclared_changes(
-    base_commit: BaseCommit, suites: Iterable[SuiteBase]
-) -> Iterator[NotMeasured]:
+def undeclared_changes(base_commit: BaseCommit, evals: Iterable[EvalBase]) -> Iterator[NotMeasured]:
     """Changed files that unchanged targets use and that make no recording stale."""
-    targets = (suite.candidate.target for suite in suites if not suite.prompt_changed)
+    targets = (eval_.candidate.target for eval_ in evals if not eval_.prompt_changed)
     for target in {target.name: target for target in targets if target is not None}.values():
         measured_files = {
             *_declared_files(base_commit, target),
@@ -69,33 +67,33 @@ def undeclared_changes(
             )
 
 
-def caveats_of_targets(base_commit: BaseCommit, suites: Iterable[SuiteBase]) -> Iterator[str]:
+def caveats_of_targets(base_commit: BaseCommit, evals: Iterable[EvalBase]) -> Iterator[str]:
     """Name changed files with golden inputs or words of the test, which the base's do not have."""
-    for suite in suites:
-        target = suite.candidate.target
-        if target is None or not suite.prompt_changed:
+    for eval_ in evals:
+        target = eval_.candidate.target
+        if target is None or not eval_.prompt_changed:
             continue
         declared_files = _declared_files(base_commit, target)
-        if suite.base is not None and suite.base.target is not None:
-            base_files = _declared_files(base_commit, suite.base.target) - declared_files
+        if eval_.base is not None and eval_.base.target is not None:
+            base_files = _declared_files(base_commit, eval_.base.target) - declared_files
             if omitted := sorted(base_files & files_of_target(base_commit, target)):
                 yield f"`files` of {target.name} without {first_of(omitted, _NAMES_MAX)}"
         files = _files_in_reach(base_commit, target) | (declared_files & base_commit.changed)
         for name in sorted(files.difference(base_commit.renamed.values())):
-            yield from _caveats_of_file(base_commit, name, suite)
+            yield from _caveats_of_file(base_commit, name, eval_)
 
 
-def _caveats_of_file(base_commit: BaseCommit, name: str, suite: SuiteBase) -> Iterator[str]:
+def _caveats_of_file(base_commit: BaseCommit, name: str, eval_: EvalBase) -> Iterator[str]:
     path = base_commit.repository.top / name
     head = path.read_bytes() if path.is_file() else b""
     base = base_commit.repository.read(base_commit.commit, base_commit.renamed.get(name, name))
     text, before = (data.decode("utf-8", "replace") for data in (head, base or b""))
     case_count = sum(
         any(input_text in text and input_text not in before for input_text in _writings(case))
-        for case in suite.candidate.dataset
+        for case in eval_.candidate.dataset
     )
-    if case_count >= min(_INPUTS_MIN, len(suite.candidate.dataset)):
-        yield f"{name} has inputs of {plural(case_count, 'case')} of {suite.name}"
+    if case_count >= min(_INPUTS_MIN, len(eval_.candidate.dataset)):
+        yield f"{name} has inputs of {plural(case_count, 'case')} of {eval_.name}"
     if tells := sorted(_tells(base_commit, name, text) - _words(before)):
         yield f"{name} names {first_of(tells, _NAMES_MAX)}"
     unit, least = ("value", _VALUES_MIN) if name.endswith(".py") else ("line", 1)

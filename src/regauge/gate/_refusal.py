@@ -284,7 +284,7 @@ class Refusal:
 
 
 def refusals_of(
-    suite: Eval,
+    eval_: Eval,
     base: Eval,
     base_commit: BaseCommit,
     differences: tuple[KeyDifference, ...],
@@ -300,18 +300,18 @@ def refusals_of(
         across_models: Whether two models are compared on purpose.
         prompt_changed: Whether any request changed.
     """
-    name = suite.prompt.name
+    name = eval_.prompt.name
     refusals: list[Refusal] = []
     # The name of a target is no other model: its code is what changed.
-    if base.model != suite.model and not across_models and suite.target is None:
+    if base.model != eval_.model and not across_models and eval_.target is None:
         refusals.append(
             Refusal(
                 part="model",
                 prompt=name,
-                message=f"{name}: the base uses {base.model} and this change uses {suite.model}, so"
+                message=f"{name}: the base uses {base.model} and this change uses {eval_.model}, so"
                 " a difference would not show what the prompt did",
                 fix="compare the models on purpose: regauge gate"
-                f" {base_commit.ref} --model {suite.model}",
+                f" {base_commit.ref} --model {eval_.model}",
                 prompt_changed=prompt_changed,
             )
         )
@@ -319,19 +319,19 @@ def refusals_of(
         part
         for part in differences
         if part.part == "judge"
-        and not _changed_rule(part, suite)
-        and not _is_reformatted(part, suite, base_commit)
+        and not _changed_rule(part, eval_)
+        and not _is_reformatted(part, eval_, base_commit)
     )
-    if judges and _may_judge_differently(base_commit, suite):
+    if judges and _may_judge_differently(base_commit, eval_):
         refusals.append(
             Refusal(
                 part="judge",
                 prompt=name,
                 message=f"{name}: this change is judged differently than the base, so nothing is"
                 " compared",
-                details=tuple(_describe_difference(part, suite) for part in judges),
-                fix=_calibration_fix(judges, suite)
-                + _judge_fix(suite, base_commit, prompt_changed=prompt_changed),
+                details=tuple(_describe_difference(part, eval_) for part in judges),
+                fix=_calibration_fix(judges, eval_)
+                + _judge_fix(eval_, base_commit, prompt_changed=prompt_changed),
                 prompt_changed=prompt_changed,
             )
         )
@@ -380,31 +380,31 @@ def _accept_hint(base_commit: BaseCommit) -> str:
     )
 
 
-def _describe_difference(part: KeyDifference, suite: Eval) -> str:
+def _describe_difference(part: KeyDifference, eval_: Eval) -> str:
     """Describe a judge that differs; one that lost its calibration is only advisory now."""
-    judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
+    judge = next((candidate for candidate in eval_.judges if candidate.name == part.name), None)
     if part.current_value is not None or judge is None:
         return str(part)
-    return f"judge {part.name!r} was blocking and is advisory now: {suite.status_of(judge).reason}"
+    return f"judge {part.name!r} was blocking and is advisory now: {eval_.status_of(judge).reason}"
 
 
-def _changed_rule(part: KeyDifference, suite: Eval) -> str:
+def _changed_rule(part: KeyDifference, eval_: Eval) -> str:
     """The rule that regauge changed, if only that makes a judge differ; else empty."""
     if part.part != "judge" or not part.stored_value or not part.current_value:
         return ""
-    judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
+    judge = next((candidate for candidate in eval_.judges if candidate.name == part.name), None)
     return changed_rule(judge, part.stored_value, part.rules)
 
 
-def _is_reformatted(part: KeyDifference, suite: Eval, base_commit: BaseCommit) -> bool:
+def _is_reformatted(part: KeyDifference, eval_: Eval, base_commit: BaseCommit) -> bool:
     """Return whether only comments, docstrings or the format of a function that judges changed."""
-    judge = next((candidate for candidate in suite.judges if candidate.name == part.name), None)
+    judge = next((candidate for candidate in eval_.judges if candidate.name == part.name), None)
     return bool(part.stored_value and part.current_value) and is_same_function(base_commit, judge)
 
 
-def _judge_fix(suite: Eval, base_commit: BaseCommit, *, prompt_changed: bool) -> str:
+def _judge_fix(eval_: Eval, base_commit: BaseCommit, *, prompt_changed: bool) -> str:
     base = base_commit.ref.removeprefix("origin/")
-    update = f"`{suite.command('baseline', 'update')}` on {base}"
+    update = f"`{eval_.command('baseline', 'update')}` on {base}"
     if prompt_changed:
         # The next step of several prompts has the first part once.
         first = "merge the change of the judges on its own, then compare the prompt"
@@ -415,18 +415,18 @@ def _judge_fix(suite: Eval, base_commit: BaseCommit, *, prompt_changed: bool) ->
     )
 
 
-def _calibration_fix(differences: Sequence[KeyDifference], suite: Eval) -> str:
+def _calibration_fix(differences: Sequence[KeyDifference], eval_: Eval) -> str:
     """The fix for LLM judges that differ from their calibration."""
     names = {part.name for part in differences}
     commands = [
         f"regauge judges calibrate {shlex.quote(judge.name)}"
-        for judge in suite.judges
-        if judge.name in names and not suite.status_of(judge).blocking
+        for judge in eval_.judges
+        if judge.name in names and not eval_.status_of(judge).blocking
     ]
     return f"{' && '.join(commands)}, so that it counts again; then " if commands else ""
 
 
-def _may_judge_differently(base_commit: BaseCommit, suite: Eval) -> bool:
+def _may_judge_differently(base_commit: BaseCommit, eval_: Eval) -> bool:
     """Return whether a file of the judges changed; if not, the baseline is old.
 
     Code of evals, programs that judge, rubrics, labels, calibrations and settings are such files;
@@ -438,7 +438,7 @@ def _may_judge_differently(base_commit: BaseCommit, suite: Eval) -> bool:
     other = (f"{fixtures}/golden/", f"{fixtures}/recordings/", f"{fixtures}/baselines/")
     ends = (".toml", ".lock", ".txt", ".cfg", ".ini")
     locks = repository.inside(project.prompts_dir / "prompts.lock")
-    code = code_of_evals(base_commit) | files_of_judges(base_commit, suite)
+    code = code_of_evals(base_commit) | files_of_judges(base_commit, eval_)
     return any(
         name != locks
         and not name.startswith(other)
@@ -453,7 +453,7 @@ def _may_judge_differently(base_commit: BaseCommit, suite: Eval) -> bool:
 
 
 def notes_of(
-    suite: Eval,
+    eval_: Eval,
     prompt: Prompt | None,
     base_commit: BaseCommit,
     *,
@@ -462,7 +462,7 @@ def notes_of(
     differences: tuple[KeyDifference, ...],
     edited: Sequence[str],
 ) -> list[str]:
-    """Notes for readers of the comparison of one suite.
+    """Notes for readers of the comparison of one eval.
 
     Args:
         prompt: Base version of the prompt; None if it is new.
@@ -471,14 +471,14 @@ def notes_of(
         differences: Differences between the nearest baseline and the required one.
         edited: Cases with other inputs or expectations than on the base.
     """
-    name, notes = suite.prompt.name, list[str]()
-    update = suite.command("baseline", "update")
+    name, notes = eval_.prompt.name, list[str]()
+    update = eval_.command("baseline", "update")
     if prompt is None:
         return [f"{name} is new: {base_commit.ref} has no version of it to compare with"]
     # On the base, a link has the name of the file that it leads to.
-    if prompt.name != name and not suite.prompt.path.is_symlink():
+    if prompt.name != name and not eval_.prompt.path.is_symlink():
         notes.append(f"{name} was called {prompt.name} in {base_commit.ref}")
-    changed = {part: _changed_rule(part, suite) for part in differences}
+    changed = {part: _changed_rule(part, eval_) for part in differences}
     if rules := sorted({rule for rule in changed.values() if rule}):
         notes.append(
             f"regauge changed these rules since the baseline of {name}: {', '.join(rules)}."
@@ -518,11 +518,11 @@ def proven_tier(case: GoldenCase, baseline: StoredBaseline | None, *, tier: Case
 
 
 def critical_notes(
-    suite: Eval, baseline: StoredBaseline | None, states: Mapping[str, CaseState], *, name: str
+    eval_: Eval, baseline: StoredBaseline | None, states: Mapping[str, CaseState], *, name: str
 ) -> list[str]:
-    """Notes on critical cases of the suite `name` that the base has not passed often enough."""
+    """Notes on critical cases of the eval `name` that the base has not passed often enough."""
     unproven: list[str] = []
-    for case in suite.dataset:
+    for case in eval_.dataset:
         if (
             proven_tier(case, baseline, tier=case.tier) == case.tier
             or states[case.id] == "unchanged"
@@ -537,7 +537,7 @@ def critical_notes(
     note = (
         f"{name}: {subject} treated as required until base has passed"
         f" {CRITICAL_TRIALS} of {CRITICAL_TRIALS} trials; so far {shorten_list(unproven)}:"
-        f" {suite.command('baseline', 'update')} runs more, in sessions an hour apart"
+        f" {eval_.command('baseline', 'update')} runs more, in sessions an hour apart"
     )
     return [note]
 

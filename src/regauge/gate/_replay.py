@@ -66,8 +66,8 @@ class ReplayEvidence:
         trials = self._recorded_by_gate(result)
         if not trials:
             return ""
-        suite = result.suite
-        checks = {judge.name for judge in suite.judges if suite.status_of(judge).blocking}
+        eval_ = result.eval
+        checks = {judge.name for judge in eval_.judges if eval_.status_of(judge).blocking}
         facts = [
             trial_facts
             for trial in trials
@@ -87,7 +87,7 @@ class ReplayEvidence:
             )
             for check in checks
         )
-        bound = log(max(suite.dataset.size, 1) / CasePolicy().alpha)
+        bound = log(max(eval_.dataset.size, 1) / CasePolicy().alpha)
         # An e-value below 1 favours the candidate; up to the bound a pass is needed as well, or too
         # few trials would hide a case that always fails.
         if evidence < 0 or (passed and evidence < bound):
@@ -95,7 +95,7 @@ class ReplayEvidence:
         return ""
 
     def _recorded_by_gate(self, result: EvalResult) -> Sequence[Trial]:
-        prompt = result.suite.prompt.name
+        prompt = result.eval.prompt.name
         numbers = self._gate_trials.get(prompt)
         if numbers is None:
             numbers = self._gate_trials[prompt] = defaultdict(list)
@@ -103,7 +103,7 @@ class ReplayEvidence:
                 if key.trial >= CANDIDATE_FIRST:
                     numbers[key.digest].append(key.trial)
         digest = result.trials[0].request_digest
-        planned_case = PlannedCase(result.suite, result.case)
+        planned_case = PlannedCase(result.eval, result.case)
         recorded = set(numbers.get(digest, ()))
         if planned_case.converses:  # each of its calls has a digest
             completions = self._session.completions
@@ -117,27 +117,27 @@ class ReplayEvidence:
 
     def _baselines(self, result: EvalResult) -> Sequence[BaseTrials]:
         """The case under this version and, until its baseline is complete, the one before."""
-        suite, case = result.suite, result.case
-        if id(suite) not in self._stored_baselines:
-            baseline, key = self._baseline(suite), key_of(suite)
+        eval_, case = result.eval, result.case
+        if id(eval_) not in self._stored_baselines:
+            baseline, key = self._baseline(eval_), key_of(eval_)
             stored_baselines = (
                 (baseline.find(key), baseline.find_previous(key)) if baseline is not None else ()
             )
-            self._stored_baselines[id(suite)] = [
+            self._stored_baselines[id(eval_)] = [
                 stored_baseline
                 for stored_baseline in stored_baselines
                 if stored_baseline is not None
             ]
         baselines = [
             stored_baseline.find_trials(case.id, case.digest)
-            for stored_baseline in self._stored_baselines[id(suite)]
+            for stored_baseline in self._stored_baselines[id(eval_)]
         ]
         return [stored_baseline for stored_baseline in baselines if stored_baseline is not None]
 
-    def _baseline(self, suite: Eval) -> Baseline | None:
+    def _baseline(self, eval_: Eval) -> Baseline | None:
         """The committed baseline; in a pull request the base's, as the author could edit it."""
         try:
-            return baseline_of(self._session.project, suite, read=self._committed)[0]
+            return baseline_of(self._session.project, eval_, read=self._committed)[0]
         except InvalidFileError:
             return None  # reported by `lint` and the gate
 
@@ -158,10 +158,10 @@ class ReplayEvidence:
 
 
 def _accepted_reason(result: EvalResult) -> str:
-    version = result.suite.version
+    version = result.eval.version
     reasons = [
         accepted.reason
-        for entry in result.suite.prompt.changelog
+        for entry in result.eval.prompt.changelog
         if entry.version == version
         for accepted in entry.accepted
         if accepted.case == result.case.id

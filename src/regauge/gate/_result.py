@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from regauge.errors import Diagnostic, UnmeasuredError
     from regauge.gate._audit import AuditReport
-    from regauge.gate._base import BaseAnchor, SuiteBase
+    from regauge.gate._base import BaseAnchor, EvalBase
     from regauge.gate._compare import AnchorComparison
     from regauge.gate._comparison import Comparison
     from regauge.gate._types import GateCase, GateOutcome, Side
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 
 def anchor_report(
-    suite: SuiteBase, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
+    eval_: EvalBase, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> AnchorReport | None:
     """The anchor report of one eval; None without an anchor.
 
     Args:
-        outcomes: Outcomes of the candidate's first round, by suite and case.
+        outcomes: Outcomes of the candidate's first round, by eval and case.
     """
-    anchor = suite.anchor
+    anchor = eval_.anchor
     if anchor is None:
         return None
-    comparison, of_base = _compare_first_round(suite, anchor, outcomes)
+    comparison, of_base = _compare_first_round(eval_, anchor, outcomes)
     base_lost = anchor.base is not None and anchor.base.is_confirmed
     if comparison is None:
         return AnchorReport(
@@ -62,28 +62,28 @@ def anchor_report(
         of_base=of_base,
         base_lost=base_lost,
         has_loss=has_loss,
-        blocks=has_loss and suite.base_commit.newest.settings.gate.on_anchor_loss == "block",
+        blocks=has_loss and eval_.base_commit.newest.settings.gate.on_anchor_loss == "block",
     )
 
 
 def _compare_first_round(
-    suite: SuiteBase, anchor: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
+    eval_: EvalBase, anchor: BaseAnchor, outcomes: Mapping[tuple[str, str], Sequence[bool | None]]
 ) -> tuple[AnchorComparison | None, bool]:
     """Compare the candidate with the anchor, or the base if the candidate has no trials (True)."""
-    digests = {case.id: case.digest for case in suite.candidate.dataset}
+    digests = {case.id: case.digest for case in eval_.candidate.dataset}
     record: dict[str, Count] = {}
     counts: dict[str, Count] = {}
-    for case in suite.cases:
+    for case in eval_.cases:
         if case.baseline is not None:
             record[case.case] = case.baseline.total
         verdicts = [
-            passed for passed in outcomes.get((suite.name, case.case), ()) if passed is not None
+            passed for passed in outcomes.get((eval_.name, case.case), ()) if passed is not None
         ]
         if verdicts:
             counts[case.case] = Count(passed=sum(verdicts), trials=len(verdicts))
         elif case.state == "unchanged" and case.case in record:
             counts[case.case] = record[case.case]
-    of_base = not any(outcomes.get((suite.name, case.case)) for case in suite.cases)
+    of_base = not any(outcomes.get((eval_.name, case.case)) for case in eval_.cases)
     if anchor.anchor is None:
         return None, of_base
     sides = record if of_base else counts
@@ -111,21 +111,21 @@ class CaseComparison:
     graded: frozenset[str] = field(default_factory=frozenset[str])
 
 
-def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
-    """The cases of all suites, in their order; removed ones count if nothing was left out."""
+def collect_compared_cases(evals: Iterable[EvalBase]) -> list[CaseComparison]:
+    """The cases of all evals, in their order; removed ones count if nothing was left out."""
     cases: list[CaseComparison] = []
-    for suite in suites:
-        planned_cases = {planned_case.case.id: planned_case for planned_case in suite.planned_cases}
-        graded = _find_graded(suite)
-        follow_up = _with_deciding_judges(suite.candidate, suite)
-        base = _with_deciding_judges(suite.base, suite) if suite.base else None
-        for case in suite.cases:
+    for eval_ in evals:
+        planned_cases = {planned_case.case.id: planned_case for planned_case in eval_.planned_cases}
+        graded = _find_graded(eval_)
+        follow_up = _with_deciding_judges(eval_.candidate, eval_)
+        base = _with_deciding_judges(eval_.base, eval_) if eval_.base else None
+        for case in eval_.cases:
             candidate = planned_cases.get(case.case)
-            if candidate is None and (case.state != "removed" or suite.partial):
+            if candidate is None and (case.state != "removed" or eval_.partial):
                 continue
             cases.append(
                 CaseComparison(
-                    case=replace(case, prompt=suite.name),
+                    case=replace(case, prompt=eval_.name),
                     candidate=candidate,
                     follow_up=PlannedCase(follow_up, candidate.case)
                     if candidate is not None
@@ -139,13 +139,13 @@ def collect_compared_cases(suites: Iterable[SuiteBase]) -> list[CaseComparison]:
     return cases
 
 
-def _with_deciding_judges(suite: Eval, base: SuiteBase) -> Eval:
-    """A suite with its blocking judges only."""
+def _with_deciding_judges(eval_: Eval, base: EvalBase) -> Eval:
+    """An eval with its blocking judges only."""
     checks = {check for case in base.cases for check in case.checks}
-    return replace(suite, judges=tuple(judge for judge in suite.judges if judge.name in checks))
+    return replace(eval_, judges=tuple(judge for judge in eval_.judges if judge.name in checks))
 
 
-def _find_graded(base: SuiteBase) -> frozenset[str]:
+def _find_graded(base: EvalBase) -> frozenset[str]:
     """The judges that give scores: as in the baseline, or all that are not rules."""
     if base.baseline is not None:
         return base.baseline.graded
@@ -170,10 +170,10 @@ class GateResult:
     Attributes:
         comparison: The comparison.
         compared_cases: Cases, in the order of the outcome's.
-        trials: Trials of the run, by suite, case and side.
+        trials: Trials of the run, by eval, case and side.
         audit: Comparison of the candidate's committed completions with its first trials; None if
             nothing could be compared.
-        anchors: Comparison with an old version, by suite.
+        anchors: Comparison with an old version, by eval.
         not_run: Number of cases not run because the change is refused or rejected anyway.
         base_unavailable: Reason why the target of the base cannot be called, by prompt.
         rejected_before: Number of rejected other versions of the pull request or branch.
@@ -214,20 +214,20 @@ class GateResult:
         candidates = (trials for (_, _, side), trials in self.trials.items() if side == "candidate")
         return self.outcome.policy.provisional and any(candidates)
 
-    def rules(self, suite: SuiteBase) -> Iterator[tuple[str, Diagnostic]]:
-        """The broken rules of versions and changelog of a suite, by name.
+    def rules(self, eval_: EvalBase) -> Iterator[tuple[str, Diagnostic]]:
+        """The broken rules of versions and changelog of an eval, by name.
 
-        Rules of a prompt belong to its first suite, and those of the lock to the first suite of
+        Rules of a prompt belong to its first eval, and those of the lock to the first eval of
         all.
         """
-        path = suite.candidate.prompt.path
-        suites = self.comparison.suites
-        if suite is next(of_path for of_path in suites if of_path.candidate.prompt.path == path):
-            for breach in suite.breaches:
+        path = eval_.candidate.prompt.path
+        evals = self.comparison.evals
+        if eval_ is next(of_path for of_path in evals if of_path.candidate.prompt.path == path):
+            for breach in eval_.breaches:
                 yield breach.rule, breach.error
-            for error in suite.changelog_errors:
+            for error in eval_.changelog_errors:
                 yield "changelog", error
-        if suite is suites[0]:
+        if eval_ is evals[0]:
             for breach in self.comparison.locks:
                 yield breach.rule, breach.error
 

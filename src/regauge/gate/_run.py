@@ -120,7 +120,7 @@ class GateRun:
 
     @property
     def trials(self) -> Mapping[tuple[str, str, Side], Sequence[Trial]]:
-        """The trials by suite, case and side, in the order of their numbers."""
+        """The trials by eval, case and side, in the order of their numbers."""
         return self._trials
 
     def decide(self) -> GateOutcome:
@@ -137,7 +137,7 @@ class GateRun:
         run_stoppable(self._decide(rounds=1))
 
     def first_outcomes(self) -> dict[tuple[str, str], list[bool | None]]:
-        """The candidate's outcomes in the first round, by suite and case; None if unmeasured."""
+        """The candidate's outcomes in the first round, by eval and case; None if unmeasured."""
         outcomes: dict[tuple[str, str], list[bool | None]] = {}
         for compared_case in self.compared_cases:
             trials = self._trials.get((*compared_case.case.key, "candidate"), [])[

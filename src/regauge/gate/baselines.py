@@ -355,29 +355,29 @@ def _shorten(value: str) -> str:
     return value[:12] if digest else value
 
 
-def blocking_judges(suite: Eval) -> tuple[Judge, ...]:
+def blocking_judges(eval_: Eval) -> tuple[Judge, ...]:
     """The judges whose verdicts decide: all but LLM judges without a passing calibration."""
-    return tuple(judge for judge in suite.judges if suite.status_of(judge).blocking)
+    return tuple(judge for judge in eval_.judges if eval_.status_of(judge).blocking)
 
 
-def key_of(suite: Eval) -> BaselineKey:
-    """The key of a suite's trials in a baseline.
+def key_of(eval_: Eval) -> BaselineKey:
+    """The key of an eval's trials in a baseline.
 
     Raises:
         UsageError: All judges are advisory.
     """
-    judges = blocking_judges(suite)
+    judges = blocking_judges(eval_)
     if not judges:
-        names = ", ".join(judge.name for judge in suite.judges)
+        names = ", ".join(judge.name for judge in eval_.judges)
         raise UsageError(
-            f"{suite.prompt.name}: no judge decides, all of them only inform: {names}\n"
+            f"{eval_.prompt.name}: no judge decides, all of them only inform: {names}\n"
             "  fix: add a rule, or calibrate a judge: regauge judges calibrate"
         )
     return BaselineKey(
-        prompt=suite.prompt.digest,
-        model=str(suite.model),
-        parameters=suite.prompt.parameters,
-        dataset=suite.dataset.name,
+        prompt=eval_.prompt.digest,
+        model=str(eval_.model),
+        parameters=eval_.prompt.parameters,
+        dataset=eval_.dataset.name,
         judges={judge.name: judge.digest for judge in judges},
         rules=check_versions() if any(map(is_case_checks, judges)) else {},
     )
@@ -841,7 +841,7 @@ class _KeyLines:
 
 
 def baseline_of(
-    project: Project, suite: Eval, *, read: Callable[[Path], Baseline | None] | None = None
+    project: Project, eval_: Eval, *, read: Callable[[Path], Baseline | None] | None = None
 ) -> tuple[Baseline | None, Path | None]:
     """The baseline of an eval's prompt under current names, and the path of its older file.
 
@@ -857,10 +857,10 @@ def baseline_of(
     def load(path: Path) -> Baseline | None:
         return load_baseline(path, place=project.relative(path)) if read is None else read(path)
 
-    name, dataset = suite.prompt.name, suite.dataset.name
+    name, dataset = eval_.prompt.name, eval_.dataset.name
     baseline, older_path = load(project.baseline_path(name)), None
     if baseline is None:
-        namesake = suite.prompt if suite.target is None else suite.dataset
+        namesake = eval_.prompt if eval_.target is None else eval_.dataset
         for older in older_names(project, namesake.path):
             before = project.baseline_path(older)
             baseline = load(before)
@@ -869,7 +869,7 @@ def baseline_of(
                 break
     if baseline is None:
         return None, None
-    for older in _older_datasets(project, suite, baseline):
+    for older in _older_datasets(project, eval_, baseline):
         baseline = baseline.with_dataset(older, dataset)
     return replace(baseline, prompt=name), older_path
 
@@ -889,10 +889,10 @@ def older_names(project: Project, path: Path) -> list[str]:
     return list(older)
 
 
-def _older_datasets(project: Project, suite: Eval, baseline: Baseline) -> list[str]:
+def _older_datasets(project: Project, eval_: Eval, baseline: Baseline) -> list[str]:
     datasets = {
         stored_baseline.key.dataset for stored_baseline in (*baseline.baselines, *baseline.previous)
     }
-    if suite.dataset.name in datasets:
+    if eval_.dataset.name in datasets:
         return []
-    return older_names(project, suite.dataset.path)
+    return older_names(project, eval_.dataset.path)

@@ -14,15 +14,15 @@ from regauge.reports import WORST_FIRST, RunTally, eval_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 
-    from regauge.reports import RunRecord, SuiteSummary
+    from regauge.reports import EvalSummary, RunRecord
 
 __all__ = [
     "CaseChange",
     "CaseSide",
     "Change",
+    "EvalComparison",
     "LabelledRun",
     "RunOutline",
-    "SuiteComparison",
     "compare_runs",
     "find_differing",
     "join_runs",
@@ -79,7 +79,7 @@ class CaseChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteComparison:
+class EvalComparison:
     """One prompt on one dataset in two runs.
 
     Attributes:
@@ -107,13 +107,13 @@ class SuiteComparison:
 # of its text.
 _TRIAL: Final = Struct("<d8sB8s")
 # Prompt, dataset, model and eval; the last two are empty where runs match without them.
-_Suite: TypeAlias = tuple[str, ...]
+_Eval: TypeAlias = tuple[str, ...]
 _Several: TypeAlias = "AbstractSet[tuple[str, str, int]]"
 _Read: TypeAlias = "Callable[[], Iterable[Mapping[str, Any]]]"
 
 
 @dataclass(slots=True)
-class _SuiteOutline:
+class _EvalOutline:
     """One eval of a prompt on one dataset with one model.
 
     Attributes:
@@ -147,37 +147,37 @@ class RunOutline:
     It excludes the base's trials of a gate.
     """
 
-    suites: dict[_Suite, _SuiteOutline] = field(default_factory=dict[_Suite, _SuiteOutline])
+    evals: dict[_Eval, _EvalOutline] = field(default_factory=dict[_Eval, _EvalOutline])
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Add one row, in the shape of `TrialRow`."""
         if row.get("side") == "base":
             return
-        key = _suite_of(row)
-        suite = self.suites.get(key)
-        if suite is None:
+        key = _eval_of(row)
+        eval_ = self.evals.get(key)
+        if eval_ is None:
             first = {name: row[name] for name in ("version", "prompt_digest", "model")}
-            suite = self.suites[key] = _SuiteOutline(first)
+            eval_ = self.evals[key] = _EvalOutline(first)
         place = WORST_FIRST.index(row["outcome"])
         trial = _TRIAL.pack(
             row["trial"], _digest(row["request_digest"]), place, _digest(repr(_text(row)))
         )
         case = intern(row["case"])
-        suite.cases[case] = suite.cases.get(case, b"") + trial
+        eval_.cases[case] = eval_.cases.get(case, b"") + trial
 
-    def count_cases(self, several: _Several) -> dict[_Suite, tuple[int, int]]:
+    def count_cases(self, several: _Several) -> dict[_Eval, tuple[int, int]]:
         """The passed and measured trials by prompt, dataset, eval and case, over all models."""
-        counts: dict[_Suite, tuple[int, int]] = {}
-        for suite_key, suite in self.suites.items():
-            prompt, dataset, _, eval_node = _identity(suite_key, several)
-            for case in suite.cases:
+        counts: dict[_Eval, tuple[int, int]] = {}
+        for eval_key, eval_ in self.evals.items():
+            prompt, dataset, _, eval_node = _identity(eval_key, several)
+            for case in eval_.cases:
                 passed, measured = counts.get(key := (prompt, dataset, eval_node, case), (0, 0))
-                more_passed, trials = _counts(suite.trials(case))
+                more_passed, trials = _counts(eval_.trials(case))
                 counts[key] = (passed + more_passed, measured + trials)
         return counts
 
 
-def _suite_of(row: Mapping[str, Any]) -> _Suite:
+def _eval_of(row: Mapping[str, Any]) -> _Eval:
     return row["prompt"], row["dataset"], row["model"], eval_of(row["node"])
 
 
@@ -185,19 +185,19 @@ def _find_several(outlines: Iterable[RunOutline]) -> _Several:
     """The prompts and datasets of which a run has several models or evals.
 
     Returns:
-        Each with the place of the model or eval in the suite.
+        Each with the place of the model or eval in the eval.
     """
     names = [
-        {(key[0], key[1], place, key[place]) for key in outline.suites for place in (2, 3)}
+        {(key[0], key[1], place, key[place]) for key in outline.evals for place in (2, 3)}
         for outline in outlines
     ]
     counts = (Counter(name[:3] for name in of_run) for of_run in names)
     return {key for of_run in counts for key, count in of_run.items() if count > 1}
 
 
-def _identity(suite: _Suite, several: _Several) -> _Suite:
-    """The part of a suite that is the same in both runs."""
-    prompt, dataset, *names = suite
+def _identity(eval_: _Eval, several: _Several) -> _Eval:
+    """The part of an eval that is the same in both runs."""
+    prompt, dataset, *names = eval_
     parts = [
         name if (prompt, dataset, place) in several else "" for place, name in enumerate(names, 2)
     ]
@@ -209,10 +209,10 @@ def compare_runs(
     after: tuple[RunOutline, _Read],
     *,
     with_outputs: bool,
-) -> list[SuiteComparison]:
-    """Compare the suites of two runs, case by case.
+) -> list[EvalComparison]:
+    """Compare the evals of two runs, case by case.
 
-    Suites are matched by prompt and dataset, so two models can be compared. If a run has several
+    Evals are matched by prompt and dataset, so two models can be compared. If a run has several
     models or evals for them, these must match, too.
 
     Args:
@@ -223,26 +223,26 @@ def compare_runs(
     outlines = before[0], after[0]
     several = _find_several(outlines)
     old, new = (
-        {_identity(key, several): suite for key, suite in outline.suites.items()}
+        {_identity(key, several): eval_ for key, eval_ in outline.evals.items()}
         for outline in outlines
     )
-    changes: dict[_Suite, dict[str, Change]] = {}
-    unchanged: Counter[_Suite] = Counter()
+    changes: dict[_Eval, dict[str, Change]] = {}
+    unchanged: Counter[_Eval] = Counter()
     for key in dict.fromkeys([*old, *new]):
-        sides = [side.get(key) or _SuiteOutline({}) for side in (old, new)]
-        of_suite = changes[key] = {}
+        sides = [side.get(key) or _EvalOutline({}) for side in (old, new)]
+        of_eval = changes[key] = {}
         for case in {**sides[0].cases, **sides[1].cases}:
             change = _change(*(side.trials(case) for side in sides))
             if change is None:
                 unchanged[key] += 1
             else:
-                of_suite[case] = change
+                of_eval[case] = change
     changed_rows = [
         _changed_rows(changes, several, read, with_outputs=with_outputs)
         for _, read in (before, after)
     ]
     return [
-        SuiteComparison(
+        EvalComparison(
             prompt=key[0],
             dataset=key[1],
             eval=key[3],
@@ -251,34 +251,34 @@ def compare_runs(
             changes=[
                 _case_change(case, change, *(side.get((key, case), []) for side in changed_rows))
                 for case, change in sorted(
-                    of_suite.items(), key=lambda changed: _CHANGES.index(changed[1])
+                    of_eval.items(), key=lambda changed: _CHANGES.index(changed[1])
                 )
             ],
             unchanged=unchanged[key],
         )
-        for key, of_suite in changes.items()
+        for key, of_eval in changes.items()
     ]
 
 
 def _changed_rows(
-    changes: Mapping[_Suite, Mapping[str, Change]],
+    changes: Mapping[_Eval, Mapping[str, Change]],
     several: _Several,
     read: _Read,
     *,
     with_outputs: bool,
-) -> dict[tuple[_Suite, str], list[Mapping[str, Any]]]:
+) -> dict[tuple[_Eval, str], list[Mapping[str, Any]]]:
     """The rows of the changed cases of a run."""
     identities = {
         (key, case)
-        for key, of_suite in changes.items()
-        for case, change in of_suite.items()
+        for key, of_eval in changes.items()
+        for case, change in of_eval.items()
         if with_outputs or change != "output"
     }
-    rows_by_case: dict[tuple[_Suite, str], list[Mapping[str, Any]]] = {}
+    rows_by_case: dict[tuple[_Eval, str], list[Mapping[str, Any]]] = {}
     for row in read() if identities else ():
-        suite = _identity(_suite_of(row), several)
-        if (suite, row["case"]) in identities and row.get("side") != "base":
-            rows_by_case.setdefault((suite, row["case"]), []).append(
+        eval_ = _identity(_eval_of(row), several)
+        if (eval_, row["case"]) in identities and row.get("side") != "base":
+            rows_by_case.setdefault((eval_, row["case"]), []).append(
                 {name: row[name] for name in _COPIED_FIELDS if name in row}
             )
     return rows_by_case
@@ -412,9 +412,9 @@ class LabelledRun:
     read: Callable[[], Iterable[dict[str, Any]]]
     outline: RunOutline = field(default_factory=RunOutline)
 
-    def suites_in(self, joint_record: RunRecord) -> list[SuiteSummary]:
-        """Its suites in the record of all compared runs."""
-        return [suite for suite in joint_record.suites if suite.model.endswith(f" {self.label}")]
+    def evals_in(self, joint_record: RunRecord) -> list[EvalSummary]:
+        """Its evals in the record of all compared runs."""
+        return [eval_ for eval_ in joint_record.evals if eval_.model.endswith(f" {self.label}")]
 
 
 def labelled_rows(
@@ -454,11 +454,11 @@ def join_runs(runs: Sequence[LabelledRun]) -> RunRecord:
     return runs[0].record.model_copy(
         update={
             "id": " ".join(run.record.id for run in runs),
-            "suites": [
-                suite.model_copy(update={"side": "candidate"})
-                if suite.model.endswith(undecided)
-                else suite
-                for suite in tally.suites(across_versions=True)
+            "evals": [
+                eval_.model_copy(update={"side": "candidate"})
+                if eval_.model.endswith(undecided)
+                else eval_
+                for eval_ in tally.evals(across_versions=True)
             ],
             "decision": None,
             "suggestions": [],
@@ -477,7 +477,7 @@ def find_differing(runs: Sequence[LabelledRun]) -> tuple[list[dict[str, Any]], i
     Returns:
         These, with passed and measured trials by run, and the number of other cases.
     """
-    outlines = {run.label: run.outline for run in runs if run.outline.suites}
+    outlines = {run.label: run.outline for run in runs if run.outline.evals}
     several = _find_several(outlines.values())
     all_counts = {label: outline.count_cases(several) for label, outline in outlines.items()}
     differing: list[dict[str, Any]] = []

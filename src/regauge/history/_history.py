@@ -18,7 +18,7 @@ from regauge.model_id import is_simulated
 from regauge.reports import (
     SCHEMA_VERSION,
     WORST_FIRST,
-    MeasuredSuite,
+    MeasuredEval,
     RunRecord,
     eval_of,
     list_runs,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.project import Project
-    from regauge.reports import SuiteSummary
+    from regauge.reports import EvalSummary
     from regauge.stats import Interval
 
 
@@ -46,18 +46,18 @@ def run_entry(record: RunRecord, read: Callable[[], Iterable[Mapping[str, Any]]]
             again when the entry is written.
     """
     first_trials: defaultdict[tuple[str | None, ...], dict[str, _FirstTrial]] = defaultdict(dict)
-    names_evals = any(suite.eval for suite in record.suites)  # earlier releases joined them
+    names_evals = any(eval_.eval for eval_ in record.evals)  # earlier releases joined them
     for row in read():
-        suite = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
+        eval_ = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
         eval_node = eval_of(row["node"]) if names_evals else ""
-        _note_trial(first_trials[*suite, eval_node], row)
+        _note_trial(first_trials[*eval_, eval_node], row)
     return RunEntry(
         id=record.id,
         started_at=record.started_at,
         finished_at=record.finished_at,
         # ASCII, which every database accepts for any model output.
         document=json.dumps(record.model_dump(mode="json")),
-        suites=[_suite(record, suite, first_trials) for suite in record.suites],
+        evals=[_eval_of(record, eval_, first_trials) for eval_ in record.evals],
         trials=(_trial(number, row) for number, row in enumerate(read())),
     )
 
@@ -74,7 +74,7 @@ class _FirstTrial(NamedTuple):
 
 
 def _note_trial(items: dict[str, _FirstTrial], row: Mapping[str, Any]) -> None:
-    """Count a trial; `items` maps node ids to the first trials of a suite."""
+    """Count a trial; `items` maps node ids to the first trials of an eval."""
     # A gate re-runs failed cases, so only its first trials compare with those of other runs.
     outcome = row["case_outcome" if row.get("side") is None else "outcome"]
     before = items.get(row["node"])
@@ -98,34 +98,34 @@ def _join_evals(items: Iterable[_FirstTrial]) -> list[_FirstTrial]:
     return list(shared.values())
 
 
-def _suite(
+def _eval_of(
     record: RunRecord,
-    suite: SuiteSummary,
+    eval_: EvalSummary,
     first_trials: Mapping[tuple[str | None, ...], Mapping[str, _FirstTrial]],
-) -> MeasuredSuite:
-    key = (suite.prompt, suite.version, suite.dataset, suite.model, suite.side, suite.eval)
+) -> MeasuredEval:
+    key = (eval_.prompt, eval_.version, eval_.dataset, eval_.model, eval_.side, eval_.eval)
     first = _join_evals(first_trials.get(key, {}).values())
     outcomes = Counter(first_trial.outcome for first_trial in first)
-    return MeasuredSuite(
+    return MeasuredEval(
         run=record.id,
         started_at=record.started_at,
         commit=record.git.commit if record.git else None,
         dirty=record.git.dirty if record.git else False,
-        prompt=_plain(suite.prompt),
-        version=suite.version,
-        prompt_digest=suite.prompt_digest,
-        dataset=_plain(suite.dataset),
-        eval=_plain(suite.eval),
-        model=_plain(suite.model),
-        side=suite.side,
+        prompt=_plain(eval_.prompt),
+        version=eval_.version,
+        prompt_digest=eval_.prompt_digest,
+        dataset=_plain(eval_.dataset),
+        eval=_plain(eval_.eval),
+        model=_plain(eval_.model),
+        side=eval_.side,
         cases=outcomes.total(),
         measured=outcomes.total() - outcomes["unmeasured"],
         passed=outcomes["passed"],
-        trials=1 if suite.side else max((first_trial.trials for first_trial in first), default=0),
-        completions=suite.replays + suite.live,
-        cost_usd=suite.cost_usd,
-        latency_p50_s=suite.latency_p50_s,
-        judges_digest=digest_of(sorted(judge.digest for judge in suite.judges if judge.blocking)),
+        trials=1 if eval_.side else max((first_trial.trials for first_trial in first), default=0),
+        completions=eval_.replays + eval_.live,
+        cost_usd=eval_.cost_usd,
+        latency_p50_s=eval_.latency_p50_s,
+        judges_digest=digest_of(sorted(judge.digest for judge in eval_.judges if judge.blocking)),
         cases_digest=digest_of_list([trial.case, trial.case_digest] for trial in sorted(first)),
     )
 
@@ -252,9 +252,9 @@ class History:
                 records.append(error)
         return records
 
-    def suites(self, prompt: str) -> list[MeasuredSuite]:
+    def evals(self, prompt: str) -> list[MeasuredEval]:
         """The measurements of a prompt in all runs, the oldest first."""
-        return [] if self.empty else self._store.suites(prompt)
+        return [] if self.empty else self._store.evals(prompt)
 
     def run(self, name: str) -> tuple[RunRecord, Callable[[], Iterator[dict[str, Any]]]]:
         """The record of one run in the store, and a function that reads its rows.
@@ -327,38 +327,38 @@ class TrendPoint:
     """The measurement of one version in one run.
 
     Attributes:
-        suite: The run's counts.
+        eval: The run's counts.
         runs: The number of runs that measured the version.
         interval: The 95 % Wilson interval of the rate.
         changed: Differences from the previous point that make the rates incomparable: `cases`,
             `judges`, `trials`.
     """
 
-    suite: MeasuredSuite
+    eval: MeasuredEval
     runs: int
     interval: Interval
     changed: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
         """The point as JSON."""
-        suite = self.suite
+        eval_ = self.eval
         return {
-            "version": suite.version,
-            "digest": suite.prompt_digest,
-            "run": suite.run,
-            "started_at": suite.started_at,
-            "commit": suite.commit,
-            "dirty": suite.dirty,
+            "version": eval_.version,
+            "digest": eval_.prompt_digest,
+            "run": eval_.run,
+            "started_at": eval_.started_at,
+            "commit": eval_.commit,
+            "dirty": eval_.dirty,
             "runs": self.runs,
-            "cases": suite.cases,
-            "measured": suite.measured,
-            "passed": suite.passed,
-            "trials": suite.trials,
-            "pass_rate": suite.rate,
-            "low": self.interval.low if suite.measured else None,
-            "high": self.interval.high if suite.measured else None,
-            "cost_per_completion_usd": suite.cost_per_completion_usd,
-            "latency_p50_s": suite.latency_p50_s,
+            "cases": eval_.cases,
+            "measured": eval_.measured,
+            "passed": eval_.passed,
+            "trials": eval_.trials,
+            "pass_rate": eval_.rate,
+            "low": self.interval.low if eval_.measured else None,
+            "high": self.interval.high if eval_.measured else None,
+            "cost_per_completion_usd": eval_.cost_per_completion_usd,
+            "latency_p50_s": eval_.latency_p50_s,
             "changed": list(self.changed),
         }
 
@@ -392,7 +392,7 @@ class TrendLine:
         }
 
 
-def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> list[TrendLine]:
+def trend_lines(evals: Iterable[MeasuredEval], *, every_run: bool = False) -> list[TrendLine]:
     """The trend lines of one prompt, the line with most runs first.
 
     An edit without a new version number counts as another version. Versions are ordered by their
@@ -400,19 +400,19 @@ def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> 
     count a replayed completion several times.
 
     Args:
-        suites: The measurements of one prompt, the oldest first. The base's trials of a gate are
+        evals: The measurements of one prompt, the oldest first. The base's trials of a gate are
             left out, as a gate re-runs failed cases.
         every_run: Whether to make a point for each run.
     """
-    suites = [suite for suite in suites if suite.side != "base"]
-    keys = {(suite.run, suite.dataset, suite.eval) for suite in suites}
+    evals = [eval_ for eval_ in evals if eval_.side != "base"]
+    keys = {(eval_.run, eval_.dataset, eval_.eval) for eval_ in evals}
     counts = Counter((run, dataset) for run, dataset, _ in keys)
     # A renamed eval has one line, unless a run has several evals.
     several = {dataset for (_, dataset), count in counts.items() if count > 1}
-    grouped: defaultdict[tuple[str, str, str], list[MeasuredSuite]] = defaultdict(list)
-    for suite in suites:
-        eval_node = suite.eval if suite.dataset in several else ""
-        grouped[suite.dataset, eval_node, suite.model].append(suite)
+    grouped: defaultdict[tuple[str, str, str], list[MeasuredEval]] = defaultdict(list)
+    for eval_ in evals:
+        eval_node = eval_.eval if eval_.dataset in several else ""
+        grouped[eval_.dataset, eval_node, eval_.model].append(eval_)
     lines = [
         TrendLine(
             dataset=dataset,
@@ -427,29 +427,29 @@ def trend_lines(suites: Iterable[MeasuredSuite], *, every_run: bool = False) -> 
     return sorted(lines, key=lambda line: (-line.runs, line.dataset, line.eval, line.model))
 
 
-def _count(suites: Iterable[MeasuredSuite]) -> int:
-    return sum(1 for suite in suites if suite.measured)
+def _count(evals: Iterable[MeasuredEval]) -> int:
+    return sum(1 for eval_ in evals if eval_.measured)
 
 
-def _versions(suites: Sequence[MeasuredSuite]) -> list[list[MeasuredSuite]]:
-    versions: defaultdict[tuple[str | None, str], list[MeasuredSuite]] = defaultdict(list)
-    for suite in suites:
-        versions[suite.version, suite.prompt_digest].append(suite)
+def _versions(evals: Sequence[MeasuredEval]) -> list[list[MeasuredEval]]:
+    versions: defaultdict[tuple[str | None, str], list[MeasuredEval]] = defaultdict(list)
+    for eval_ in evals:
+        versions[eval_.version, eval_.prompt_digest].append(eval_)
     return list(versions.values())
 
 
-def _points(groups: Sequence[Sequence[MeasuredSuite]]) -> list[TrendPoint]:
+def _points(groups: Sequence[Sequence[MeasuredEval]]) -> list[TrendPoint]:
     points: list[TrendPoint] = []
-    before: MeasuredSuite | None = None
+    before: MeasuredEval | None = None
     for group in groups:
         # The newest of equals.
-        suite = max(reversed(group), key=lambda point: point.measured)
-        points.append(_point(suite, runs=_count(group), before=before))
-        before = suite if suite.measured else before
+        eval_ = max(reversed(group), key=lambda point: point.measured)
+        points.append(_point(eval_, runs=_count(group), before=before))
+        before = eval_ if eval_.measured else before
     return points
 
 
-def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> TrendPoint:
+def _point(eval_: MeasuredEval, *, runs: int, before: MeasuredEval | None) -> TrendPoint:
     # Loads numpy, which a run that only writes to the history does not need.
     from regauge.stats import wilson
 
@@ -458,8 +458,8 @@ def _point(suite: MeasuredSuite, *, runs: int, before: MeasuredSuite | None) -> 
         kind
         for kind, name in kinds.items()
         if before is not None
-        and getattr(before, name) != getattr(suite, name)
-        and (kind != "judges" or suite.measured)  # the judges of a run are those that judged
+        and getattr(before, name) != getattr(eval_, name)
+        and (kind != "judges" or eval_.measured)  # the judges of a run are those that judged
     ]
-    interval = wilson(suite.passed, suite.measured)
-    return TrendPoint(suite=suite, runs=runs, interval=interval, changed=tuple(changed))
+    interval = wilson(eval_.passed, eval_.measured)
+    return TrendPoint(eval=eval_, runs=runs, interval=interval, changed=tuple(changed))

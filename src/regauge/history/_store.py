@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import StoreError
 from regauge.history._place import explain_errors
-from regauge.reports import MeasuredSuite
+from regauge.reports import MeasuredEval
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RunEntry:
     started_at: str
     finished_at: str
     document: str
-    suites: Sequence[MeasuredSuite]
+    evals: Sequence[MeasuredEval]
     trials: Iterable[Mapping[str, Any]]
 
 
@@ -56,7 +56,7 @@ STEPS: Final[tuple[Step, ...]] = (
         )
         """,
         """
-        CREATE TABLE regauge_suites (
+        CREATE TABLE regauge_evals (
             run TEXT NOT NULL REFERENCES regauge_runs (id) ON DELETE CASCADE,
             number INTEGER NOT NULL,
             "commit" TEXT,
@@ -79,7 +79,7 @@ STEPS: Final[tuple[Step, ...]] = (
             PRIMARY KEY (run, number)
         )
         """,
-        "CREATE INDEX regauge_suites_of_prompt ON regauge_suites (prompt, run)",
+        "CREATE INDEX regauge_evals_of_prompt ON regauge_evals (prompt, run)",
         """
         CREATE TABLE regauge_trials (
             run TEXT NOT NULL REFERENCES regauge_runs (id) ON DELETE CASCADE,
@@ -95,8 +95,8 @@ STEPS: Final[tuple[Step, ...]] = (
         """,
         'CREATE INDEX regauge_trials_of_case ON regauge_trials (prompt, "case", run)',
     ),
-    ("ALTER TABLE regauge_suites RENAME COLUMN answers TO completions",),
-    ("ALTER TABLE regauge_suites ADD COLUMN eval TEXT NOT NULL DEFAULT ''",),
+    ("ALTER TABLE regauge_evals RENAME COLUMN answers TO completions",),
+    ("ALTER TABLE regauge_evals ADD COLUMN eval TEXT NOT NULL DEFAULT ''",),
 )
 
 
@@ -104,7 +104,7 @@ _INTEGER_MAX: Final = 2**63 - 1
 # Rows in memory at once; more make a large run no faster to read and take more memory.
 _ROWS_AT_ONCE: Final = 1000
 _RUN: Final = ("id", "started_at", "finished_at", "document")
-_SUITE: Final = tuple(field.name for field in fields(MeasuredSuite) if field.name != "started_at")
+_EVAL: Final = tuple(field.name for field in fields(MeasuredEval) if field.name != "started_at")
 
 
 class Store:
@@ -139,13 +139,13 @@ class Store:
             try:
                 with self._writing() as connection:
                     run = {name: getattr(entry, name) for name in _RUN}
-                    suites = [
-                        {name: getattr(suite, name) for name in _SUITE} | {"number": number}
-                        for number, suite in enumerate(entry.suites)
+                    evals = [
+                        {name: getattr(eval_, name) for name in _EVAL} | {"number": number}
+                        for number, eval_ in enumerate(entry.evals)
                     ]
                     trials = ({**trial, "run": entry.id} for trial in entry.trials)
                     self._insert(connection, "regauge_runs", [run])
-                    self._insert(connection, "regauge_suites", suites)
+                    self._insert(connection, "regauge_evals", evals)
                     self._insert(connection, "regauge_trials", trials)
             except self._place.driver().IntegrityError:
                 # Another writer was faster; its transaction has ended, so the run is complete.
@@ -189,21 +189,21 @@ class Store:
             for last, text in page:  # noqa: B007 - the next page begins there
                 yield self._read(text)
 
-    def suites(self, prompt: str) -> list[MeasuredSuite]:
+    def evals(self, prompt: str) -> list[MeasuredEval]:
         """The measurements of a prompt in all runs, the oldest first."""
-        columns = ", ".join(f's."{name}"' for name in _SUITE)
+        columns = ", ".join(f's."{name}"' for name in _EVAL)
         rows = self._rows(
-            f"SELECT {columns}, r.started_at FROM regauge_suites s"  # noqa: S608 - names of ours
+            f"SELECT {columns}, r.started_at FROM regauge_evals s"  # noqa: S608 - names of ours
             " JOIN regauge_runs r ON r.id = s.run WHERE s.prompt = ?"
             " ORDER BY r.started_at, r.finished_at, r.id, s.number",
             (prompt,),
         )
-        suites: list[MeasuredSuite] = []
+        evals: list[MeasuredEval] = []
         for values in rows:
-            suite = dict(zip((*_SUITE, "started_at"), values, strict=True))
-            suite["dirty"] = bool(suite["dirty"])  # SQLite has no booleans
-            suites.append(MeasuredSuite(**suite))
-        return suites
+            eval_ = dict(zip((*_EVAL, "started_at"), values, strict=True))
+            eval_["dirty"] = bool(eval_["dirty"])  # SQLite has no booleans
+            evals.append(MeasuredEval(**eval_))
+        return evals
 
     def _read(self, text: str) -> Any:
         try:

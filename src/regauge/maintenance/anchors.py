@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from regauge.errors import GitError, InvalidFileError, RegaugeError
 from regauge.gate import (
-    SuiteTrials,
-    TopUpSuite,
+    EvalTrials,
+    TopUpEval,
     accepted_since,
     add_session,
-    anchor_suite,
+    anchor_eval,
     anchor_version,
     compare_baselines,
     stored_anchor,
@@ -39,7 +39,7 @@ class AnchorUpdate:
     Attributes:
         version: The anchor's version.
         head: The current eval.
-        suite: The eval with the anchor's prompt; None if the prompt cannot be read.
+        eval: The eval with the anchor's prompt; None if the prompt cannot be read.
         stored_trials: The anchor's trials so far; None without any.
         cases: The cases that the anchor's prompt can render.
         trouble: The reason why trials of all or some cases are impossible; else empty.
@@ -51,19 +51,19 @@ class AnchorUpdate:
 
     version: str
     head: Eval
-    suite: Eval | None = None
+    eval: Eval | None = None
     stored_trials: AnchorTrials | None = None
     cases: tuple[PlannedCase, ...] = ()
     trouble: str = ""
-    request: TopUpSuite | None = None
-    session_trials: list[SuiteTrials] = field(default_factory=list[SuiteTrials])
+    request: TopUpEval | None = None
+    session_trials: list[EvalTrials] = field(default_factory=list[EvalTrials])
     has_new_trials: bool = False
     comparison: AnchorComparison | None = None
 
     @classmethod
     def plan(
         cls,
-        suite: Eval,
+        eval_: Eval,
         cases: Sequence[PlannedCase],
         baseline: Baseline,
         current: TopUp,
@@ -83,36 +83,36 @@ class AnchorUpdate:
             setting: The setting `anchor`.
             policy: The plan for filling a baseline of this number of cases.
         """
-        head = suite.prompt
+        head = eval_.prompt
         released = [entry.version for entry in lock_of(head.path).entries_of(head.name)]
         version = anchor_version(setting, released, current=head.version)
         if version is None:
             return None
-        anchor = cls(version=str(version), head=suite)
+        anchor = cls(version=str(version), head=eval_)
         try:
-            anchor.suite = anchor_suite(suite, version)
+            anchor.eval = anchor_eval(eval_, version)
         except (InvalidFileError, GitError) as error:
             anchor.trouble = str(error).splitlines()[0].replace(str(head.path), head.path.name)
-            anchor.stored_trials = stored_anchor([baseline], anchor.version, key_of(suite))
+            anchor.stored_trials = stored_anchor([baseline], anchor.version, key_of(eval_))
             return anchor
-        key = key_of(anchor.suite)
+        key = key_of(anchor.eval)
         matching = (x for x in baseline.anchors if not x.baseline.key.differences(key))
         anchor.stored_trials = next(matching, None)
         if anchor.stored_trials is None and (stored_baseline := baseline.find(key)) is not None:
             anchor.stored_trials = AnchorTrials(baseline=replace(stored_baseline, audit_digest=""))
-        anchor_cases = (PlannedCase(anchor.suite, case.case) for case in cases)
+        anchor_cases = (PlannedCase(anchor.eval, case.case) for case in cases)
         anchor.cases = tuple(case for case in anchor_cases if _can_render(case))
         if left_out := len(cases) - len(anchor.cases):
             of = plural(len(cases), "case")
             anchor.trouble = f"the prompt of {version} cannot be rendered for {left_out} of {of}"
         if current.trials_by_case and anchor.cases:
             full = policy.complete_trials
-            trials_max = AnchorPolicy().trials_of(len(suite.dataset), baseline_trials=full)
+            trials_max = AnchorPolicy().trials_of(len(eval_.dataset), baseline_trials=full)
             share = max(policy.per_session, -(-trials_max // policy.sessions))
             anchor_policy = replace(
                 policy, complete_trials=trials_max, per_session=share, sessions=1, any_time=True
             )
-            anchor.request = anchor._top_up(anchor.suite, now=now, policy=anchor_policy)
+            anchor.request = anchor._top_up(anchor.eval, now=now, policy=anchor_policy)
         return anchor
 
     @property
@@ -120,7 +120,7 @@ class AnchorUpdate:
         """Return whether this session confirmed a loss against the anchor."""
         return self.has_new_trials and self.comparison is not None and self.comparison.is_confirmed
 
-    def add_trials(self, request: TopUpSuite, trials: SuiteTrials, *, now: datetime) -> None:
+    def add_trials(self, request: TopUpEval, trials: EvalTrials, *, now: datetime) -> None:
         """Add trials of this session to the stored ones."""
         self.session_trials.append(trials)
         before = self.stored_trials.drawn_for if self.stored_trials is not None else ""
@@ -139,32 +139,32 @@ class AnchorUpdate:
             comparison = replace(comparison, is_suspected=False)
         self.comparison = comparison
 
-    def plan_rerun(self, now: datetime, policy: TopUpPolicy) -> TopUpSuite | None:
+    def plan_rerun(self, now: datetime, policy: TopUpPolicy) -> TopUpEval | None:
         """The trials for a re-run of both; None unless stored trials suspect a loss."""
         suspected = self.comparison is not None and self.comparison.is_suspected
-        if not suspected or self.suite is None or not self.cases:
+        if not suspected or self.eval is None or not self.cases:
             return None
         full_policy = replace(policy, per_session=policy.complete_trials, sessions=1, any_time=True)
-        return self._top_up(self.suite, now=now, policy=full_policy, restart=True)
+        return self._top_up(self.eval, now=now, policy=full_policy, restart=True)
 
     def _top_up(
-        self, suite: Eval, *, now: datetime, policy: TopUpPolicy, restart: bool = False
-    ) -> TopUpSuite:
+        self, eval_: Eval, *, now: datetime, policy: TopUpPolicy, restart: bool = False
+    ) -> TopUpEval:
         """The trials of the anchor by a policy."""
         baselines = (self.stored_trials.baseline,) if self.stored_trials is not None else ()
         plan = top_up(
-            Baseline(prompt=suite.prompt.name, baselines=baselines),
-            key_of(suite),
-            version=str(suite.prompt.version or ""),
+            Baseline(prompt=eval_.prompt.name, baselines=baselines),
+            key_of(eval_),
+            version=str(eval_.prompt.version or ""),
             cases={case.case.id: case.case.digest for case in self.cases},
             now=now,
             policy=policy,
             restart=restart,
         )
-        return TopUpSuite(top_up=plan, cases=self.cases)
+        return TopUpEval(top_up=plan, cases=self.cases)
 
     def replace_trials(
-        self, request: TopUpSuite, trials: SuiteTrials, baseline: StoredBaseline, *, now: datetime
+        self, request: TopUpEval, trials: EvalTrials, baseline: StoredBaseline, *, now: datetime
     ) -> None:
         """Replace the stored trials by a re-run that measured every case; compare again."""
         self.session_trials.append(trials)
@@ -209,7 +209,7 @@ class AnchorUpdate:
 
 def _can_render(case: PlannedCase) -> bool:
     try:
-        case.suite.request(case.case, 0)
+        case.eval.request(case.case, 0)
     except RegaugeError:
         return False
     return True

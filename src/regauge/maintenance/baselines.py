@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from regauge.digests import digest_of
 from regauge.errors import RegaugeError
 from regauge.gate import (
+    EvalTrials,
     Recheck,
-    RecheckSuite,
-    SuiteTrials,
+    RecheckEval,
     TopUp,
-    TopUpSuite,
+    TopUpEval,
     accepted_since,
     add_session,
     audit_by_steps,
@@ -83,11 +83,11 @@ class EvalUpdate:
         accepted: Cases whose losses the changelog accepts.
     """
 
-    suite: Eval
-    request: TopUpSuite
+    eval: Eval
+    request: TopUpEval
     anchor: AnchorUpdate | None = None
-    session_trials: SuiteTrials = field(default_factory=SuiteTrials)
-    rechecked: SuiteTrials | None = None
+    session_trials: EvalTrials = field(default_factory=EvalTrials)
+    rechecked: EvalTrials | None = None
     drift: Drift | None = None
     audit: AuditReport | None = None
     audit_digest: str = ""
@@ -108,7 +108,7 @@ class EvalUpdate:
     @property
     def prompt(self) -> str:
         """The name of the prompt."""
-        return self.suite.prompt.name
+        return self.eval.prompt.name
 
     @property
     def worse(self) -> bool:
@@ -185,7 +185,7 @@ class EvalUpdate:
     def _trial_count(self) -> int:
         return sum(len(trials) for trials in self.session_trials.facts.values())
 
-    def _all_trials(self) -> list[SuiteTrials]:
+    def _all_trials(self) -> list[EvalTrials]:
         anchor_trials = self.anchor.session_trials if self.anchor is not None else []
         fresh_trials = [self.rechecked] if self.rechecked is not None else []
         return [*fresh_trials, self.session_trials, *anchor_trials]
@@ -244,7 +244,7 @@ class PromptUpdate:
 
     baseline: Baseline
     older: Path | None = None
-    suites: list[EvalUpdate] = field(default_factory=list[EvalUpdate])
+    evals: list[EvalUpdate] = field(default_factory=list[EvalUpdate])
 
 
 # Recorded trials per case that an audit compares at most.
@@ -325,10 +325,10 @@ class BaselineUpdate:
         self._left_out = evals.left_out
         self.is_partial |= bool(left_out_errors(evals))
         prompts = self._plan(evals)
-        updates = [update for prompt in prompts for update in prompt.suites]
+        updates = [update for prompt in prompts for update in prompt.evals]
         for update in updates:
             self._estimate(evals, update)
-        for note in uncommitted_notes(self.project, [update.suite.prompt for update in updates]):
+        for note in uncommitted_notes(self.project, [update.eval.prompt for update in updates]):
             self.print_line(note)
         if self.dry_run:
             return
@@ -375,13 +375,13 @@ class BaselineUpdate:
         requests = [update.request for update in updates]
         anchors = [update.anchor for update in updates if update.anchor is not None]
         of_anchors = [(x, x.request) for x in anchors if x.request is not None]
-        trials_by_suite = draw_trials(
+        trials_by_eval = draw_trials(
             [*requests, *(request for _, request in of_anchors)], session=evals
         )
-        for update, trials in zip(updates, trials_by_suite, strict=False):
+        for update, trials in zip(updates, trials_by_eval, strict=False):
             update.session_trials = trials
         for (anchor, request), trials in zip(
-            of_anchors, trials_by_suite[len(updates) :], strict=True
+            of_anchors, trials_by_eval[len(updates) :], strict=True
         ):
             anchor.add_trials(request, trials, now=self._now)
 
@@ -392,7 +392,7 @@ class BaselineUpdate:
                 continue
             baseline, after = self._extend_baseline(update)
             update.anchor.compare(baseline, complete=after.complete)
-            request = update.anchor.plan_rerun(self._now, self.policy(len(update.suite.dataset)))
+            request = update.anchor.plan_rerun(self._now, self.policy(len(update.eval.dataset)))
             if request is not None:
                 (trials,) = draw_trials([request], session=evals)
                 update.anchor.replace_trials(request, trials, baseline, now=self._now)
@@ -404,7 +404,7 @@ class BaselineUpdate:
             return
         policy = policy_of(self.project.settings.gate)
         rechecks = [
-            RecheckSuite(
+            RecheckEval(
                 recheck=Recheck(
                     update.top_up.baseline,
                     {case.case.id: case.case.digest for case in update.request.cases},
@@ -424,7 +424,7 @@ class BaselineUpdate:
             update.rechecked, update.drift = trials, recheck.recheck.drift(models=trials.models)
             if update.drift.stale:
                 baseline = Baseline(prompt=update.prompt, baselines=(update.top_up.baseline,))
-                restarted = self._top_up(update.suite, baseline, restart=True)
+                restarted = self._top_up(update.eval, baseline, restart=True)
                 update.request = replace(update.request, top_up=restarted)
                 stale.append(update)
         if stale:
@@ -437,8 +437,8 @@ class BaselineUpdate:
         """
         with closing(evals.replay_session()) as reader:
             for prompt in prompts:
-                for suite in prompt.suites:
-                    self._audit_eval(suite, prompt.baseline, evals, reader)
+                for eval_ in prompt.evals:
+                    self._audit_eval(eval_, prompt.baseline, evals, reader)
 
     def _audit_eval(
         self, update: EvalUpdate, baseline: Baseline, evals: EvalSession, reader: EvalSession
@@ -477,18 +477,18 @@ class BaselineUpdate:
 
         A new version has no baseline; then the previous version is run again.
         """
-        stored_baseline, suite = update.top_up.baseline, update.suite
+        stored_baseline, eval_ = update.top_up.baseline, update.eval
         if not stored_baseline.cases:
             before = baseline.find_previous(stored_baseline.key)
             if before is None or not before.version:
                 return False
             try:
-                prompt = load_prompt(suite.prompt.name, before.version, root=self.project.root)
+                prompt = load_prompt(eval_.prompt.name, before.version, root=self.project.root)
             except RegaugeError:  # no commit holds it
                 return False
-            stored_baseline, suite = before, replace(suite, prompt=prompt)
+            stored_baseline, eval_ = before, replace(eval_, prompt=prompt)
         measured_cases = {
-            case.case.id: (PlannedCase(suite, case.case), case_trials.total)
+            case.case.id: (PlannedCase(eval_, case.case), case_trials.total)
             for case in update.request.cases
             if (case_trials := stored_baseline.find_trials(case.case.id, case.case.digest))
             is not None
@@ -523,53 +523,53 @@ class BaselineUpdate:
         return bool(self.recheck and top_up.complete and top_up.baseline.cases)
 
     def _plan(self, evals: EvalSession) -> list[PromptUpdate]:
-        by_suite: dict[Eval, list[PlannedCase]] = {}
+        by_eval: dict[Eval, list[PlannedCase]] = {}
         for case in evals.plan.cases:
-            by_suite.setdefault(case.suite, []).append(case)
+            by_eval.setdefault(case.eval, []).append(case)
         prompts: dict[str, PromptUpdate] = {}
-        for suite, cases in by_suite.items():
-            name = suite.prompt.name
+        for eval_, cases in by_eval.items():
+            name = eval_.prompt.name
             if name not in prompts:
-                baseline, older = baseline_of(self.project, suite)
+                baseline, older = baseline_of(self.project, eval_)
                 baseline = baseline or Baseline(prompt=name)
                 prompts[name] = PromptUpdate(baseline=baseline, older=older)
-            key = key_of(suite)
+            key = key_of(eval_)
             prompt = prompts[name]
-            if any(not update.top_up.baseline.key.differences(key) for update in prompt.suites):
+            if any(not update.top_up.baseline.key.differences(key) for update in prompt.evals):
                 continue  # another eval measures the same
-            request = TopUpSuite(top_up=self._top_up(suite, prompt.baseline), cases=tuple(cases))
+            request = TopUpEval(top_up=self._top_up(eval_, prompt.baseline), cases=tuple(cases))
             anchor = AnchorUpdate.plan(
-                suite,
+                eval_,
                 cases,
                 prompt.baseline,
                 request.top_up,
                 setting=self.project.settings.gate.anchor,
-                policy=self.policy(len(suite.dataset)),
+                policy=self.policy(len(eval_.dataset)),
                 now=self._now,
             )
-            prompt.suites.append(EvalUpdate(suite=suite, request=request, anchor=anchor))
+            prompt.evals.append(EvalUpdate(eval=eval_, request=request, anchor=anchor))
         return list(prompts.values())
 
-    def _top_up(self, suite: Eval, baseline: Baseline, *, restart: bool = False) -> TopUp:
+    def _top_up(self, eval_: Eval, baseline: Baseline, *, restart: bool = False) -> TopUp:
         return top_up(
             baseline,
-            key_of(suite),
-            version=str(suite.prompt.version or ""),
-            cases={case.id: case.digest for case in suite.dataset},
+            key_of(eval_),
+            version=str(eval_.prompt.version or ""),
+            cases={case.id: case.digest for case in eval_.dataset},
             now=self._now,
-            policy=self.policy(len(suite.dataset)),
-            critical={case.id for case in suite.dataset if case.tier == "critical"},
-            deselected=self._find_deselected(suite),
+            policy=self.policy(len(eval_.dataset)),
+            critical={case.id for case in eval_.dataset if case.tier == "critical"},
+            deselected=self._find_deselected(eval_),
             restart=restart,
         )
 
-    def _find_deselected(self, suite: Eval) -> set[str]:
+    def _find_deselected(self, eval_: Eval) -> set[str]:
         """The cases of an eval that pytest settings or a conftest.py deselect."""
-        return {case.case.id for case in self._left_out if case.suite is suite}
+        return {case.case.id for case in self._left_out if case.eval is eval_}
 
     def _estimate(self, evals: EvalSession, update: EvalUpdate) -> None:
         """Print the planned trials and their cost, before the first call."""
-        suite, request = update.suite, update.request
+        eval_, request = update.eval, update.request
         is_recheck = self._needs_recheck(update)
         draws = draws_of(request)
         if is_recheck:
@@ -579,13 +579,13 @@ class BaselineUpdate:
         cases = len(request.cases) if is_recheck else len(request.top_up.trials_by_case)
         facts = {
             "prompt": update.prompt,
-            "model": str(suite.model),
+            "model": str(eval_.model),
             "cases": cases,
             "recheck": is_recheck,
         }
         cost = self._bill(evals, draws, facts)
         self._estimates[-1]["waits_h"] = update.top_up.waits_h
-        label = f"{update.prompt}@{suite.version or '-'} ({suite.model})"
+        label = f"{update.prompt}@{eval_.version or '-'} ({eval_.model})"
         if update.top_up.waits_h:
             self.print_line(
                 f"{label}: no trials now, sessions are {self._interval_text()} apart; the next may"
@@ -631,21 +631,21 @@ class BaselineUpdate:
         stored_baseline = add_session(plan, trials.facts, now=self._now, models=trials.models)
         stored_baseline = replace(stored_baseline, audit_digest=update.audit_digest)
         baseline = Baseline(prompt=update.prompt, baselines=(stored_baseline,))
-        return stored_baseline, self._top_up(update.suite, baseline)
+        return stored_baseline, self._top_up(update.eval, baseline)
 
     def _save(self, prompt: PromptUpdate) -> None:
         """Write the baseline of a prompt; compare it with the previous version."""
-        for update in prompt.suites:
+        for update in prompt.evals:
             update.baseline, after = self._extend_baseline(update)
             lacking = [] if after.complete else [self._describe_missing(after)]
-            if left_out := len(self._find_deselected(update.suite)):
+            if left_out := len(self._find_deselected(update.eval)):
                 lacking.append(f"{plural(left_out, 'case')} left out")
             update.missing_text = "; ".join(lacking)
         path = self.project.baseline_path(prompt.baseline.prompt)
-        anchors = [update.anchor for update in prompt.suites if update.anchor is not None]
+        anchors = [update.anchor for update in prompt.evals if update.anchor is not None]
         baseline = merge_baselines(
             prompt.baseline,
-            [(update.baseline, not update.missing_text) for update in prompt.suites],
+            [(update.baseline, not update.missing_text) for update in prompt.evals],
             anchors=[
                 anchor.stored_trials for anchor in anchors if anchor.stored_trials is not None
             ],
@@ -655,12 +655,12 @@ class BaselineUpdate:
         is_changed = bool(baseline.baselines) and save_baseline(path, baseline)
         if is_changed and prompt.older is not None:
             prompt.older.unlink(missing_ok=True)
-        for update in prompt.suites:
+        for update in prompt.evals:
             update.written_file = str(self.project.relative(path)) if is_changed else ""
             has_trials = update.top_up.trials_by_case
             before = prompt.baseline.find_previous(update.baseline.key) if has_trials else None
             if before is not None:
-                accepted = accepted_since(update.suite.prompt, before.version)
+                accepted = accepted_since(update.eval.prompt, before.version)
                 update.changes = changes_between(before, update.baseline, accepted=accepted)
                 update.accepted = tuple(sorted({*accepted} & update.baseline.cases.keys()))
             for line in update.lines(before):

@@ -85,9 +85,9 @@ class BatchSync:
     def _providers(self) -> set[str]:
         """The providers of the plan's models."""
         providers: set[str] = set()
-        for suite in {id(case.suite): case.suite for case in self._evals.plan.cases}.values():
-            models = [str(suite.model)] if suite.target is None else []
-            models += [name for judge in suite.model_judges for name in judge.models]
+        for eval_ in {id(case.eval): case.eval for case in self._evals.plan.cases}.values():
+            models = [str(eval_.model)] if eval_.target is None else []
+            models += [name for judge in eval_.model_judges for name in judge.models]
             for model in models:
                 with suppress(RegaugeError):
                     providers.add(parse_model_id(model).provider)

@@ -431,15 +431,15 @@ def judges_of_evals(
 def judges_in(session: EvalSession) -> dict[str, UsedJudge]:
     """The LLM judges of a planned run, by name."""
     judges: dict[str, UsedJudge] = {}
-    suites = {id(case.suite): case.suite for case in session.plan.cases}
-    for suite in suites.values():
-        for judge in suite.judges:
+    evals = {id(case.eval): case.eval for case in session.plan.cases}
+    for eval_ in evals.values():
+        for judge in eval_.judges:
             for part in calibrated_judges(judge) if isinstance(judge, ModelJudge) else ():
                 use = judges.setdefault(part.name, UsedJudge(judge=part))
                 if part.digest not in {other.digest for other in (use.judge, *use.rivals)}:
                     use.rivals.append(part)
-                use.prompts.append(suite.prompt.name)
-                for case in suite.dataset:
+                use.prompts.append(eval_.prompt.name)
+                for case in eval_.dataset:
                     use.cases.setdefault(case.id, case)
     return judges
 

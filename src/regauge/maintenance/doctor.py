@@ -281,13 +281,13 @@ def _check_planned(
     session: EvalSession, project: Project, path: Path, models: set[str]
 ) -> Iterator[DoctorResult]:
     """The results on planned evals; adds their models to `models`."""
-    suites = list({id(case.suite): case.suite for case in session.plan.cases}.values())
+    evals = list({id(case.eval): case.eval for case in session.plan.cases}.values())
     used_judges = judges_in(session)
-    prompted = [suite for suite in suites if suite.target is None]
-    models.update(str(suite.model) for suite in prompted)
+    prompted = [eval_ for eval_ in evals if eval_.target is None]
+    models.update(str(eval_.model) for eval_ in prompted)
     for judge in used_judges.values():
         models.update(judge.judge.models)
-    prompts = len({suite.prompt.name for suite in suites})
+    prompts = len({eval_.prompt.name for eval_ in evals})
     yield DoctorResult.ok("evals", f"cases: {len(session.plan.cases)}, prompts: {prompts}")
     for case in session.plan.cases:
         if case.error is not None:  # an input is missing, or no message uses it
@@ -297,14 +297,14 @@ def _check_planned(
     yield from map(_check_judge, judge_status_rows(project, used_judges))
     prompt_paths = {
         prompt.path.resolve()
-        for suite in suites
-        for prompt in (suite.prompt, *(suite.target.prompts if suite.target else ()))
+        for eval_ in evals
+        for prompt in (eval_.prompt, *(eval_.target.prompts if eval_.target else ()))
     }
-    dataset_paths = {suite.dataset.path.resolve() for suite in suites}
+    dataset_paths = {eval_.dataset.path.resolve() for eval_ in evals}
     yield from _find_unused(project, path, prompts=prompt_paths, datasets=dataset_paths)
-    yield from find_duplicates({suite.dataset.path: suite.dataset for suite in suites}.values())
-    for suite in prompted:
-        yield from find_leaks(suite.prompt, suite.dataset)
+    yield from find_duplicates({eval_.dataset.path: eval_.dataset for eval_ in evals}.values())
+    for eval_ in prompted:
+        yield from find_leaks(eval_.prompt, eval_.dataset)
 
 
 def _check_judge(row: JudgeStatusRow) -> DoctorResult:

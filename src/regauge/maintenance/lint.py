@@ -150,7 +150,7 @@ class _LintedEvals:
         datasets: The golden files that the evals loaded without an error.
         targets: The names of their targets.
         prompts: The names of their prompts and targets.
-        suites: The suites of each prompt or target with a changelog, by name.
+        evals: The evals of each prompt or target with a changelog, by name.
         error: The reason why the evals could not be collected.
     """
 
@@ -158,7 +158,7 @@ class _LintedEvals:
     datasets: set[Path] = field(default_factory=set["Path"])
     targets: set[str] = field(default_factory=set[str])
     prompts: set[str] = field(default_factory=set[str])
-    suites: dict[str, list[Eval]] = field(default_factory=dict["str", "list[Eval]"])
+    evals: dict[str, list[Eval]] = field(default_factory=dict["str", "list[Eval]"])
     error: RegaugeError | None = None
 
 
@@ -172,13 +172,13 @@ def _lint_evals(project: Project, evals_path: Path) -> _LintedEvals:
     linted = _LintedEvals()
 
     def check(evals: EvalSession) -> None:
-        linted.datasets.update(case.suite.dataset.path for case in evals.plan.cases)
-        linted.prompts.update(case.suite.prompt.name for case in evals.plan.cases)
-        targets = (case.suite.target for case in evals.plan.cases)
+        linted.datasets.update(case.eval.dataset.path for case in evals.plan.cases)
+        linted.prompts.update(case.eval.prompt.name for case in evals.plan.cases)
+        targets = (case.eval.target for case in evals.plan.cases)
         linted.targets.update(target.name for target in targets if target is not None)
-        for suite in {id(case.suite): case.suite for case in evals.plan.cases}.values():
-            if suite.prompt.changelog:
-                linted.suites.setdefault(suite.prompt.name, []).append(suite)
+        for eval_ in {id(case.eval): case.eval for case in evals.plan.cases}.values():
+            if eval_.prompt.changelog:
+                linted.evals.setdefault(eval_.prompt.name, []).append(eval_)
         linted.diagnostics.extend(lint_calibrations(project, judges_in(evals)))
         linted.diagnostics.extend(recording_errors(evals))
         if project.settings.refine.goals:
@@ -224,8 +224,8 @@ def _acknowledged(
     """
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
-    for suites in linted.suites.values():
-        prompt = suites[0].prompt
+    for evals in linted.evals.values():
+        prompt = evals[0].prompt
         if not any(entry.accepted or entry.removed for entry in prompt.changelog):
             continue
         # Loads most of the gate, which other prompts do not need.
@@ -233,8 +233,8 @@ def _acknowledged(
 
         new_errors: Sequence[Diagnostic] = ()
         with suppress(RegaugeError):  # without git
-            new_errors = entry_errors(suites, find_base(project, base))
-        ids = {case.id for suite in suites for case in suite.dataset}
+            new_errors = entry_errors(evals, find_base(project, base))
+        ids = {case.id for eval_ in evals for case in eval_.dataset}
         removed_ids = {case.case for entry in prompt.changelog for case in entry.removed}
         all_errors = find_accepted(prompt, None, cases=ids, removed_cases=removed_ids - ids).errors
         latest_lines = {

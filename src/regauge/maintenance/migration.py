@@ -110,19 +110,17 @@ def plan_migration(
     def act(evals: EvalSession) -> list[MigrationPlan]:
         cases: dict[str, list[PlannedCase]] = {}
         for case in evals.plan.cases:
-            if case.suite.target is None:
-                cases.setdefault(case.suite.prompt.name, []).append(case)
-        for name in [
-            name for name, of_prompt in cases.items() if of_prompt[0].suite.model == model
-        ]:
+            if case.eval.target is None:
+                cases.setdefault(case.eval.prompt.name, []).append(case)
+        for name in [name for name, of_prompt in cases.items() if of_prompt[0].eval.model == model]:
             note(f"{name} is on {model} already")
             del cases[name]
         return [
             MigrationPlan(
                 prompt=name,
-                model=str(of_prompt[0].suite.model),
+                model=str(of_prompt[0].eval.model),
                 cases=len(of_prompt),
-                cost_usd=_cost_of_1000(evals, of_prompt, of_prompt[0].suite.model),
+                cost_usd=_cost_of_1000(evals, of_prompt, of_prompt[0].eval.model),
                 new_cost_usd=_cost_of_1000(evals, of_prompt, model),
             )
             for name, of_prompt in cases.items()
@@ -148,7 +146,7 @@ def plan_migration(
 def _cost_of_1000(evals: EvalSession, cases: Sequence[PlannedCase], model: ModelId) -> float | None:
     """The cost of 1,000 calls, from the tokens of recorded calls."""
     draws = [
-        PlannedTrial(PlannedCase(replace(case.suite, model=model), case.case), 0)
+        PlannedTrial(PlannedCase(replace(case.eval, model=model), case.case), 0)
         for case in cases
         if case.error is None
     ]
@@ -225,10 +223,10 @@ class MigrationGates:
 def _result_of(
     plan: MigrationPlan, document: DecisionDocument, record: RunRecord
 ) -> MigrationResult:
-    sides = {suite.side: suite for suite in record.suites if suite.replays + suite.live}
+    sides = {eval_.side: eval_ for eval_ in record.evals if eval_.replays + eval_.live}
     costs = {
-        side: suite.cost_usd and 1000 * suite.cost_usd / (suite.replays + suite.live)
-        for side, suite in sides.items()
+        side: eval_.cost_usd and 1000 * eval_.cost_usd / (eval_.replays + eval_.live)
+        for side, eval_ in sides.items()
     }
     plan = replace(
         plan,

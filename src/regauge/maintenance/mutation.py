@@ -23,6 +23,7 @@ from regauge.mutate import (
     VariantProposer,
     add_cases,
     estimate_calls,
+    eval_facts,
     find_unguarded,
     is_open,
     measure,
@@ -30,7 +31,6 @@ from regauge.mutate import (
     mutants_of,
     report_of,
     suggest,
-    suite_facts,
 )
 from regauge.providers import parse_model_id
 from regauge.refine.proposers.model import ProposerCalls
@@ -180,8 +180,8 @@ class MutationRun:
         async def run() -> MeasuredClasses:
             async with self.evals.open_trials() as trials:
                 with closing(EvalBench(subject, trials)) as bench:
-                    suite = subject.prompt, mutants, subject.cases, bench, policy
-                    return await measure(*suite, first=first, marks=marks, progress=progress)
+                    eval_ = subject.prompt, mutants, subject.cases, bench, policy
+                    return await measure(*eval_, first=first, marks=marks, progress=progress)
 
         with self.meter(lambda: progress_text(progress, "mutant", self.evals.budget.cost_usd)):
             return run_stoppable(run())
@@ -195,7 +195,7 @@ class MutationRun:
             return report
         calls, usd = self._estimate([mutant for mutant in self.mutants if mutant.id in left])
         missing = UnmeasuredMutants(
-            mutants=len(left), calls=calls, cost_usd=usd, suite=suite_facts(self.subject.cases)
+            mutants=len(left), calls=calls, cost_usd=usd, eval=eval_facts(self.subject.cases)
         )
         return report.model_copy(update={"missing": missing})
 
@@ -220,7 +220,7 @@ class MutationRun:
             return []
         members = self.subject.members
         golden = {key: member.case for key, member in members.items()}
-        ids = {case.id for member in members.values() for case in member.suite.dataset}
+        ids = {case.id for member in members.values() for case in member.eval.dataset}
         return add_cases(self._search(), golden, ids)
 
     def estimate(self) -> MutationEstimate:
@@ -263,7 +263,7 @@ class MutationRun:
     def _refiner(self) -> str:
         """The refiner model; empty if only a target runs the prompt, and no setting names one."""
         settings, subject = self.evals.project.settings, self.subject
-        has_target = any(member.suite.target is not None for member in subject.members.values())
+        has_target = any(member.eval.target is not None for member in subject.members.values())
         default = subject.prompt.model or settings.model or "" if has_target else subject.model
         return self.options.refiner or settings.refine.model or default
 
@@ -365,7 +365,7 @@ def append_suggestions(
         case, draft = suggestion.case, suggestion.draft
         if case is None or draft is None or str(case["id"]) in places:
             continue
-        dataset = subject.members[draft.like].suite.dataset.name
+        dataset = subject.members[draft.like].eval.dataset.name
         document = redact_case(project, dict(case))
         try:
             path, line = append_case(project, subject.prompt.name, document, dataset=dataset)

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.recordings import Redactor
-    from regauge.reports import ShardPart, ShardSuite, SuiteSummary, TrialRow
+    from regauge.reports import EvalSummary, ShardEval, ShardPart, TrialRow
 
 
 _FILES: Final = frozenset({"run.json", "trials.jsonl", PART_TRIALS, PART_RECORDINGS})
@@ -356,18 +356,17 @@ def _shared_facts(first: _Part, second: _Part) -> Iterator[tuple[str, object, ob
     yield "the selection of cases", first.shard.selection, second.shard.selection
     for name in sorted({*a.options, *b.options} - {"concurrency"}):
         yield f"the option {name}", a.options.get(name), b.options.get(name)
-    suites, other_suites = (
-        {(suite.eval, suite.model): suite for suite in part.shard.suites}
-        for part in (first, second)
+    evals, other_evals = (
+        {(eval_.eval, eval_.model): eval_ for eval_ in part.shard.evals} for part in (first, second)
     )
-    yield "the evals", sorted(suites), sorted(other_suites)
-    for key, suite in suites.items():
+    yield "the evals", sorted(evals), sorted(other_evals)
+    for key, eval_ in evals.items():
         for name in _SHARED_FIELDS:
-            yield f"{name} of {key[0]}", getattr(suite, name), getattr(other_suites[key], name)
+            yield f"{name} of {key[0]}", getattr(eval_, name), getattr(other_evals[key], name)
         # A shard has the judge of `checks` only if any of its cases has some.
         judges, other_judges = (
             {name: digest for name, digest in of_shard.judges.items() if name != CHECKS}
-            for of_shard in (suite, other_suites[key])
+            for of_shard in (eval_, other_evals[key])
         )
         yield f"judges of {key[0]}", judges, other_judges
 
@@ -450,31 +449,31 @@ def _count(part: _Part, target: Path, redactor: Redactor) -> _ShardCounts:
     """
     counts = _ShardCounts()
     path = part.directory / "trials.jsonl"
-    suites = {(suite.eval, suite.model): suite for suite in part.shard.suites}
+    evals = {(eval_.eval, eval_.model): eval_ for eval_ in part.shard.evals}
     seen: set[tuple[str, int, str | None]] = set()
     nodes: dict[tuple[str, str], set[str]] = {}
     with target.open("wb") as file:
         for number, line in row_lines(path):
             row, document = parse_row(path, number, line)
-            suite = _suite_of(row, suites)
-            row_error = _row_error(row, suite, part)
+            eval_ = _eval_of(row, evals)
+            row_error = _row_error(row, eval_, part)
             key = (row.node, row.trial, row.side)
             if not row_error and key in seen:
                 row_error = f"trial {row.trial} of {row.node} is there twice"
-            if row_error or suite is None:
+            if row_error or eval_ is None:
                 raise InvalidFileError.at_place(path, printable(row_error), line=number)
             seen.add(key)
             searched = {name: value for name, value in document.items() if name not in _OWN_TEXTS}
             refuse_secret(searched, redactor, path, number)
             counts.tally.add(document)
-            nodes.setdefault((suite.eval, suite.model), set()).add(row.node)
+            nodes.setdefault((eval_.eval, eval_.model), set()).add(row.node)
             blocks = row.side is None and row.tier != "tracked" and not row.not_blocking
             if blocks and row.case_outcome == "failed":
                 _add_failed(counts.failed_cases, row.prompt, [row.case])
             counts.unmeasured |= row.side != "base" and row.case_outcome == "unmeasured"
             file.write(line + b"\n")
     counts.nodes = {key: len(names) for key, names in nodes.items()}
-    counts.tally.settle(compares_models=len({suite.model for suite in part.shard.suites}) > 1)
+    counts.tally.settle(compares_models=len({eval_.model for eval_ in part.shard.evals}) > 1)
     return counts
 
 
@@ -485,11 +484,11 @@ def _add_failed(failed_cases: dict[str, list[str]], prompt: str, cases: Iterable
     first_cases += new_cases[: _NAMED_MAX - len(first_cases)]
 
 
-def _row_error(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
+def _row_error(row: TrialRow, eval_: ShardEval | None, part: _Part) -> str:
     """The problem of a row; empty without one."""
-    if suite is None or (row.prompt, row.dataset) != (suite.prompt, suite.dataset):
+    if eval_ is None or (row.prompt, row.dataset) != (eval_.prompt, eval_.dataset):
         return f"{row.node} is of no eval of this shard"
-    if row.side is None and row.prompt_digest != suite.prompt_digest:
+    if row.side is None and row.prompt_digest != eval_.prompt_digest:
         return f"{row.node} is of another prompt than this shard's"
     if part.shard.shard_by == "id" and shard_of(row.case, part.shard.count) != part.shard.number:
         return f"case {row.case!r} is of another shard"
@@ -499,25 +498,25 @@ def _row_error(row: TrialRow, suite: ShardSuite | None, part: _Part) -> str:
     return ""
 
 
-def _suite_of(row: TrialRow, suites: Mapping[tuple[str, str], ShardSuite]) -> ShardSuite | None:
-    """The suite of a row; trials of the base may have another model."""
+def _eval_of(row: TrialRow, evals: Mapping[tuple[str, str], ShardEval]) -> ShardEval | None:
+    """The eval of a row; trials of the base may have another model."""
     file, _, name = row.node.partition("::")
     for node in (f"{file}::{name.partition('[')[0]}", file):
-        if (suite := suites.get((node, row.model))) is not None:
-            return suite
+        if (eval_ := evals.get((node, row.model))) is not None:
+            return eval_
         if row.side == "base":
-            return next((suite for (of, _), suite in suites.items() if of == node), None)
+            return next((eval_ for (of, _), eval_ in evals.items() if of == node), None)
     return None
 
 
 def _find_unmeasured(part: _Part, counts: _ShardCounts) -> Iterator[str]:
     """Sentences on missing results: planned cases without a row, and an unfinished run."""
     name = f"shard {part.shard.number}"
-    for suite in part.shard.suites if not part.shard.base else ():  # a gate omits some on purpose
-        case_count = plural(suite.selected_cases, "case")
-        left = suite.selected_cases - counts.nodes.get((suite.eval, suite.model), 0)
+    for eval_ in part.shard.evals if not part.shard.base else ():  # a gate omits some on purpose
+        case_count = plural(eval_.selected_cases, "case")
+        left = eval_.selected_cases - counts.nodes.get((eval_.eval, eval_.model), 0)
         if left > 0:
-            yield f"{name}: {left} of {case_count} of {suite.eval} have no result"
+            yield f"{name}: {left} of {case_count} of {eval_.eval} have no result"
     if part.record.status != "finished" or part.shard.exit_status not in {0, 1}:
         yield f"{name} did not finish: pytest ended with {part.shard.exit_status}"
     elif counts.unmeasured:
@@ -543,10 +542,10 @@ def _find_left_out(
     if missing:
         names = first_of(missing, _NAMED_MAX)
         yield f"{plural(len(missing), 'shard')} of {first.count} missing: {names}"
-    suites = [suite for part in parts for suite in part.shard.suites]
-    total = sum(suite.cases for suite in suites)
+    evals = [eval_ for part in parts for eval_ in part.shard.evals]
+    total = sum(eval_.cases for eval_ in evals)
     # A parametrized eval has several items for a case.
-    left_out = sum(max(0, suite.cases - suite.selected_cases) for suite in suites)
+    left_out = sum(max(0, eval_.cases - eval_.selected_cases) for eval_ in evals)
     selection = f" by {first_of(first.selection, _NAMED_MAX)}" if first.selection else ""
     if left_out == total and not missing and not first.base:
         yield f"none of {plural(total, 'case')} was selected{selection}"
@@ -556,10 +555,10 @@ def _find_left_out(
 
 def _find_uncovered(parts: Sequence[_Part]) -> Iterator[str]:
     """Sentences on datasets whose cases the shards do not cover exactly."""
-    for number, suite in enumerate(parts[0].shard.suites):
-        dealt = sum(part.shard.suites[number].cases for part in parts)
-        if dealt != suite.total:
-            yield f"{suite.eval}: all shards together have {dealt} of {plural(suite.total, 'case')}"
+    for number, eval_ in enumerate(parts[0].shard.evals):
+        dealt = sum(part.shard.evals[number].cases for part in parts)
+        if dealt != eval_.total:
+            yield f"{eval_.eval}: all shards together have {dealt} of {plural(eval_.total, 'case')}"
 
 
 def _record(
@@ -573,12 +572,12 @@ def _record(
 ) -> RunRecord:
     first = parts[0].record
     places = {
-        (suite.prompt, suite.version, suite.dataset): number
-        for number, suite in reversed([*enumerate(parts[0].shard.suites)])
+        (eval_.prompt, eval_.version, eval_.dataset): number
+        for number, eval_ in reversed([*enumerate(parts[0].shard.evals)])
     }
 
-    def place(suite: SuiteSummary) -> int:
-        return places.get((suite.prompt, suite.version, suite.dataset), len(places))
+    def place(eval_: EvalSummary) -> int:
+        return places.get((eval_.prompt, eval_.version, eval_.dataset), len(places))
 
     return RunRecord(
         id=run_id,
@@ -590,7 +589,7 @@ def _record(
         command=list(command),
         git=first.git,
         options=first.options,
-        suites=sorted(tally.suites(first.options.get("models") or ()), key=place),
+        evals=sorted(tally.evals(first.options.get("models") or ()), key=place),
         failed_tests={
             node: message for part in parts for node, message in part.record.failed_tests.items()
         },

@@ -99,13 +99,13 @@ def _cases_of_prompt(session: EvalSession, name: str) -> list[PlannedCase]:
 
     pytest collects these rows only if the command names the file.
     """
-    cases = [case for case in session.plan.cases if case.suite.prompt.name == name]
+    cases = [case for case in session.plan.cases if case.eval.prompt.name == name]
     file = session.project.prompts_dir / f"{name}.prompt.yml"
     try:
-        suites = session.bind_prompt_file(file)
+        evals = session.bind_prompt_file(file)
     except RegaugeError:  # no such file, or no data of its own
         return cases
-    return [*cases, *(PlannedCase(suite, case) for suite in suites for case in suite.dataset)]
+    return [*cases, *(PlannedCase(eval_, case) for eval_ in evals for case in eval_.dataset)]
 
 
 def _stale_answers(evals: EvalSession, prompt: str) -> StaleFile:
@@ -130,7 +130,7 @@ def _stale_answers(evals: EvalSession, prompt: str) -> StaleFile:
 def _new_name(evals: EvalSession, prompt: str) -> str:
     """The prompt without recordings that uses those of a prompt that is gone; empty for none."""
     file = evals.completions.file(prompt)
-    for name in sorted({case.suite.prompt.name for case in evals.plan.cases}):
+    for name in sorted({case.eval.prompt.name for case in evals.plan.cases}):
         is_recorded = len(evals.completions.file(name)) > 0
         if not is_recorded and needed_keys(file, _cases_of_prompt(evals, name)):
             return name

@@ -47,6 +47,7 @@ from regauge.mutate._report import (
     Score as Score,
     UnmeasuredMutants as UnmeasuredMutants,
     digests_of as digests_of,
+    eval_facts as eval_facts,
     load_mutants as load_mutants,
     mark_equivalent as mark_equivalent,
     mutants_errors as mutants_errors,
@@ -55,7 +56,6 @@ from regauge.mutate._report import (
     report_of as report_of,
     save_mutants as save_mutants,
     score_of as score_of,
-    suite_facts as suite_facts,
 )
 from regauge.mutate._run import (
     MeasuredClasses as MeasuredClasses,

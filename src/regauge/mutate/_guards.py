@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from regauge.datasets import GoldenCase
-    from regauge.gate import BaseCommit, CaseReport, GateCase, GateResult, SuiteBase
+    from regauge.gate import BaseCommit, CaseReport, EvalBase, GateCase, GateResult
     from regauge.mutate._operators import Mutant
     from regauge.mutate._report import Guards, MutantRow
     from regauge.mutate._types import Case, Classification
@@ -55,14 +55,14 @@ class BaseClasses:
 
 
 def load_base_classes(
-    base_commit: BaseCommit, prompt: Prompt, base_prompt: Prompt | None, suites: Sequence[Eval]
+    base_commit: BaseCommit, prompt: Prompt, base_prompt: Prompt | None, evals: Sequence[Eval]
 ) -> BaseClasses:
     """Load the committed classes of the base; the change's own file does not count.
 
     Args:
         prompt: The prompt of the change.
         base_prompt: The same prompt on the base; None if it is new.
-        suites: Its evals.
+        evals: Its evals.
     """
     ref, name = base_commit.ref, base_commit.prompt_name(prompt)
     path = mutants_path(base_commit.project, name)
@@ -77,8 +77,8 @@ def load_base_classes(
         file = parse_mutants(data.decode(errors="replace"), path, name)
     except RegaugeError as error:
         return BaseClasses(notes=(f"classes of {ref} cannot be read: {error}".split("\n")[0],))
-    prompt_models = [suite.model for suite in suites if suite.target is None]
-    model = str((prompt_models or [suites[0].model])[0])
+    prompt_models = [eval_.model for eval_ in evals if eval_.target is None]
+    model = str((prompt_models or [evals[0].model])[0])
     if file.model != model:
         note = f"classes of {ref} hold for {file.model}, not for {model}"
         return BaseClasses(notes=(note,), has_file=True)
@@ -195,7 +195,7 @@ class GuardTrials:
     session: EvalSession
     decided: GateResult
     prompt: Prompt
-    group: Sequence[SuiteBase]
+    group: Sequence[EvalBase]
     on_progress: Callable[[str], None]
     count: int = 0
 
@@ -209,7 +209,7 @@ class GuardTrials:
             return TrialClasses()
         if self.decided.decision != "accept":
             return TrialClasses(reason="the gate does not accept the change")
-        if any(suite.partial for suite in self.group):
+        if any(eval_.partial for eval_ in self.group):
             return TrialClasses(reason="only some cases were selected")
         try:
             return TrialClasses(by_id=run_stoppable(self._measure(mutants, only)))
@@ -219,7 +219,7 @@ class GuardTrials:
     async def _measure(
         self, mutants: Sequence[Mutant], only: Collection[str] | None
     ) -> dict[str, Classification]:
-        planned_cases = [case for suite in self.group for case in suite.planned_cases]
+        planned_cases = [case for eval_ in self.group for case in eval_.planned_cases]
         subject = subject_of(self.session, planned_cases, self.prompt.name)
         cases = self._with_records(subject.cases)
         gate = replace(
@@ -272,7 +272,7 @@ class GuardTrials:
 
 def with_base_records(
     cases: Sequence[Case],
-    group: Sequence[SuiteBase],
+    group: Sequence[EvalBase],
     gate_cases: Mapping[tuple[str, str], tuple[GateCase, bool]],
 ) -> list[Case]:
     """Return the cases with the base's record.
@@ -281,12 +281,12 @@ def with_base_records(
         cases: Those of all evals of the group, in their order.
         gate_cases: Each case of the gate, and whether the base's record is valid for the change.
     """
-    case_names = [(suite, member.case.id) for suite in group for member in suite.planned_cases]
+    case_names = [(eval_, member.case.id) for eval_ in group for member in eval_.planned_cases]
     cases_with_base: list[Case] = []
-    for case, (suite, id_) in zip(cases, case_names, strict=True):
-        gate_case, is_valid = gate_cases[suite.name, id_]
+    for case, (eval_, id_) in zip(cases, case_names, strict=True):
+        gate_case, is_valid = gate_cases[eval_.name, id_]
         baseline = gate_case.baseline if is_valid else None
-        baseline_case = suite.baseline.cases.get(id_) if suite.baseline is not None else None
+        baseline_case = eval_.baseline.cases.get(id_) if eval_.baseline is not None else None
         case_with_base = case.with_baseline(
             baseline, baseline_case.output_digests if baseline_case else ()
         )

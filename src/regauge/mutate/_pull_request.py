@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate import BaseCommit, Comparison, GateResult, SuiteBase
+    from regauge.gate import BaseCommit, Comparison, EvalBase, GateResult
     from regauge.mutate._operators import Mutant, Operator
     from regauge.mutate._types import MutantClass
     from regauge.prompts import Prompt
@@ -87,7 +87,7 @@ class ChangedGuards:
     """The guarded instructions of a prompt under a change, next to those of its base.
 
     Attributes:
-        suite: The first of its evals, by its name in the gate.
+        eval: The first of its evals, by its name in the gate.
         base: None if the base has no committed classes.
         trials: Number of trials of mutants for the change, including replayed ones.
         notes: Remarks on the counts.
@@ -95,7 +95,7 @@ class ChangedGuards:
     """
 
     prompt: str
-    suite: str
+    eval: str
     now: GuardCount
     base: GuardCount | None
     changes: tuple[GuardChange, ...]
@@ -163,13 +163,13 @@ def estimate_guards(session: EvalSession, comparison: Comparison) -> list[GuardE
 def _changes(session: EvalSession, comparison: Comparison) -> list[_Change]:
     """Return each prompt with its evals; empty if the base's settings turn mutants off."""
     base = comparison.base_commit
-    groups: dict[Path, tuple[Prompt, list[SuiteBase]]] = {}
+    groups: dict[Path, tuple[Prompt, list[EvalBase]]] = {}
     if not base.newest.settings.mutate.pull_request:
         return []
-    for suite in comparison.suites:
-        target = suite.candidate.target
-        for prompt in (suite.candidate.prompt,) if target is None else target.prompts:
-            groups.setdefault(prompt.path, (prompt, []))[1].append(suite)
+    for eval_ in comparison.evals:
+        target = eval_.candidate.target
+        for prompt in (eval_.candidate.prompt,) if target is None else target.prompts:
+            groups.setdefault(prompt.path, (prompt, []))[1].append(eval_)
     return [_Change(session, base, prompt, group) for prompt, group in groups.values()]
 
 
@@ -205,7 +205,7 @@ class _Change:
         session: EvalSession,
         base_commit: BaseCommit,
         prompt: Prompt,
-        group: Sequence[SuiteBase],
+        group: Sequence[EvalBase],
     ) -> None:
         self.prompt, self.group = prompt, group
         self._session = session
@@ -215,19 +215,19 @@ class _Change:
             self._settings.operators,
             warn=lambda text: self._notes.append(" ".join(text.split())),
         )
-        suites = [suite.candidate for suite in group]
+        evals = [eval_.candidate for eval_ in group]
         base_prompt = base_commit.prompt(prompt)
-        self._base_classes = load_base_classes(base_commit, prompt, base_prompt, suites)
+        self._base_classes = load_base_classes(base_commit, prompt, base_prompt, evals)
         self._notes += self._base_classes.notes
         self.head = _Classes(_scored_mutants(prompt, operators))
         self.base = _Classes(_scored_mutants(base_prompt, operators) if base_prompt else {})
         name = base_commit.prompt_name(prompt)
         before = _by_key(
-            (suite, base_commit.dataset(suite.dataset, prompt=name) or suite.dataset)
-            for suite in suites
+            (eval_, base_commit.dataset(eval_.dataset, prompt=name) or eval_.dataset)
+            for eval_ in evals
         )
-        now = _by_key((suite, suite.dataset) for suite in suites)
-        self.causes = self._note_classes(before, now, judge_digests(suites))
+        now = _by_key((eval_, eval_.dataset) for eval_ in evals)
+        self.causes = self._note_classes(before, now, judge_digests(evals))
         self.new_cases = frozenset(
             key
             for key, case in now.items()
@@ -341,7 +341,7 @@ class _Change:
         ]
         return ChangedGuards(
             prompt=self.prompt.name,
-            suite=self.group[0].name,
+            eval=self.group[0].name,
             now=self.head.count(),
             base=self.base.count() if self._base_classes.has_file else None,
             changes=tuple(changes),
@@ -389,7 +389,7 @@ def _scored_mutants(prompt: Prompt, operators: Sequence[Operator]) -> dict[str, 
 
 def _by_key(pairs: Iterable[tuple[Eval, Dataset]]) -> dict[str, GoldenCase]:
     cases: dict[str, GoldenCase] = {}
-    for suite, dataset in pairs:
+    for eval_, dataset in pairs:
         for case in dataset:
-            cases[member_key(case, suite, cases)] = case
+            cases[member_key(case, eval_, cases)] = case
     return cases

@@ -75,7 +75,7 @@ class MutantRow(_MutationDocument):
         return not self.evidence.get("unmeasured", False)
 
 
-class SuiteFacts(_MutationDocument):
+class EvalFacts(_MutationDocument):
     """The cases of a suite, by their trials in the baseline without any mutant.
 
     Attributes:
@@ -95,13 +95,13 @@ class UnmeasuredMutants(_MutationDocument):
 
     Attributes:
         cost_usd: Null if a price is unknown.
-        suite: The cases, which are known without a call.
+        eval: The cases, which are known without a call.
     """
 
     mutants: int
     calls: int
     cost_usd: float | None
-    suite: SuiteFacts
+    eval: EvalFacts
 
 
 class Score(_MutationDocument):
@@ -260,7 +260,7 @@ def _row_of(result: Result) -> MutantRow:
     )
 
 
-def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
+def eval_facts(cases: Sequence[Case]) -> EvalFacts:
     """Count the cases of a suite, by their trials in the baseline."""
     blocking = [case for case in cases if case.blocks]
     failing = [
@@ -268,7 +268,7 @@ def suite_facts(cases: Sequence[Case]) -> SuiteFacts:
         for case in blocking
         if case.baseline is not None and case.baseline.total.passed <= case.baseline.total.failed
     ]
-    return SuiteFacts(
+    return EvalFacts(
         cases=len(cases),
         able=len(blocking) - len(failing),
         tracked=len(cases) - len(blocking),
@@ -382,15 +382,15 @@ def digests_of(subject: MutationSubject) -> Guards:
     """Return the digests of all cases and judges of a subject."""
     return Guards(
         cases={key: short_digest(member.case.digest) for key, member in subject.members.items()},
-        judges=judge_digests(member.suite for member in subject.members.values()),
+        judges=judge_digests(member.eval for member in subject.members.values()),
     )
 
 
-def judge_digests(suites: Iterable[Eval]) -> dict[str, str]:
+def judge_digests(evals: Iterable[Eval]) -> dict[str, str]:
     """Return the blocking judges of a prompt's evals by name, with a digest per name."""
     digests_by_name: dict[str, set[str]] = {}
-    for suite in suites:
-        for judge in blocking_judges(suite):
+    for eval_ in evals:
+        for judge in blocking_judges(eval_):
             digests_by_name.setdefault(judge.name, set()).add(judge.digest)
     return {name: short_digest(*sorted(digests)) for name, digests in digests_by_name.items()}
 

@@ -133,9 +133,9 @@ def subject_of(
     members: dict[str, PlannedCase] = {}
     cases: list[Case] = []
     baselines: dict[int, StoredBaseline | None] = {}
-    suites = {id(member.suite): member.suite for member in planned_cases}
-    prompt, *_ = [edited_prompt(suite, name or None) for suite in suites.values()]
-    models = {str(suite.model): suite.target is None for suite in suites.values()}
+    evals = {id(member.eval): member.eval for member in planned_cases}
+    prompt, *_ = [edited_prompt(eval_, name or None) for eval_ in evals.values()]
+    models = {str(eval_.model): eval_.target is None for eval_ in evals.values()}
     prompt_models = [model for model, is_model in models.items() if is_model] or [*models][:1]
     if len(prompt_models) > 1:
         raise UsageError(
@@ -145,18 +145,18 @@ def subject_of(
     for member in planned_cases:
         if member.error is not None:
             raise member.error
-        suite = member.suite
-        accepted_ids = accepted_since(suite.prompt, "")
-        if id(suite) not in baselines:
-            baseline = baseline_of(session.project, suite)[0]
-            baselines[id(suite)] = baseline.find(key_of(suite)) if baseline is not None else None
-        name = member_key(member.case, suite, members)
-        judges = blocking_judges(suite)
-        members[name] = PlannedCase(replace(suite, judges=judges), member.case)
+        eval_ = member.eval
+        accepted_ids = accepted_since(eval_.prompt, "")
+        if id(eval_) not in baselines:
+            baseline = baseline_of(session.project, eval_)[0]
+            baselines[id(eval_)] = baseline.find(key_of(eval_)) if baseline is not None else None
+        name = member_key(member.case, eval_, members)
+        judges = blocking_judges(eval_)
+        members[name] = PlannedCase(replace(eval_, judges=judges), member.case)
         cases.append(
-            _case(name, member, baselines[id(suite)], accepted=member.case.id in accepted_ids)
+            _case(name, member, baselines[id(eval_)], accepted=member.case.id in accepted_ids)
         )
-    datasets = dict.fromkeys(suite.dataset.name for suite in suites.values())
+    datasets = dict.fromkeys(eval_.dataset.name for eval_ in evals.values())
     return MutationSubject(
         prompt=prompt,
         members=members,
@@ -169,13 +169,13 @@ def subject_of(
                     [member.case.id, member.case.digest, member.case.tier]
                     for member in planned_cases
                 ),
-                sorted({j.digest for s in suites.values() for j in blocking_judges(s)}),
+                sorted({j.digest for s in evals.values() for j in blocking_judges(s)}),
             ]
         ),
     )
 
 
-def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
+def member_key(case: GoldenCase, eval_: Eval, earlier: Collection[str]) -> str:
     """Return the key of a case of a prompt: its id, unless an earlier eval has it.
 
     Args:
@@ -184,7 +184,7 @@ def member_key(case: GoldenCase, suite: Eval, earlier: Collection[str]) -> str:
     name, number = case.id, 1
     while name in earlier:
         number += 1
-        name = f"{suite.dataset.name}/{case.id}#{number}"
+        name = f"{eval_.dataset.name}/{case.id}#{number}"
     return name
 
 
@@ -194,7 +194,7 @@ def _case(
     case = planned_case.case
     stored_baseline = baseline.find_trials(case.id, case.digest) if baseline is not None else None
     stored_case = baseline.cases.get(case.id) if baseline is not None else None
-    checks = tuple(judge.name for judge in blocking_judges(planned_case.suite))
+    checks = tuple(judge.name for judge in blocking_judges(planned_case.eval))
     texts = [
         *(value if isinstance(value, str) else json.dumps(value) for value in case.inputs.values()),
         json.dumps(case.expected, ensure_ascii=False) if case.expected is not None else "",
@@ -246,7 +246,7 @@ class EvalBench:
         self._trials = trials
         self._numbers = numbers
         self._planned_cases: dict[tuple[str, str], PlannedCase] = {}
-        self._suites: dict[tuple[str, int], Eval] = {}
+        self._evals: dict[tuple[str, int], Eval] = {}
         self._targets = targets or MutantTargets(trials)
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class EvalBench:
             return _judged_trial(await self._trials.run(draw), member)
         planned_case = self._planned_case(prompt, key)
         draw = PlannedTrial(planned_case, REVISION_FIRST + number)
-        if planned_case.suite.model_judges:
+        if planned_case.eval.model_judges:
             base = await self._run_trial(None, key, 0)
             trial = await self._trials.run(
                 PlannedTrial(self._without_llm_judges(planned_case), draw.trial)
@@ -281,7 +281,7 @@ class EvalBench:
                 # LLM judges have already judged this output for the base.
                 return base
         trial = await self._trials.run(draw)
-        target = planned_case.suite.target
+        target = planned_case.eval.target
         if (
             target is not None
             and trial.sourced_completion is not None
@@ -295,17 +295,17 @@ class EvalBench:
         case_key = (prompt.digest, key)
         if case_key not in self._planned_cases:
             member = self._subject.members[key]
-            suite_key = (prompt.digest, id(member.suite))
-            if suite_key not in self._suites:
-                self._suites[suite_key] = self._targets.with_prompt(member.suite, prompt)
-            self._planned_cases[case_key] = PlannedCase(self._suites[suite_key], member.case)
+            eval_key = (prompt.digest, id(member.eval))
+            if eval_key not in self._evals:
+                self._evals[eval_key] = self._targets.with_prompt(member.eval, prompt)
+            self._planned_cases[case_key] = PlannedCase(self._evals[eval_key], member.case)
         return self._planned_cases[case_key]
 
     def _without_llm_judges(self, planned_case: PlannedCase) -> PlannedCase:
-        models = {judge.name for judge in planned_case.suite.model_judges}
-        rules = tuple(judge for judge in planned_case.suite.judges if judge.name not in models)
+        models = {judge.name for judge in planned_case.eval.model_judges}
+        rules = tuple(judge for judge in planned_case.eval.judges if judge.name not in models)
         return PlannedCase(
-            replace(planned_case.suite, judges=rules, judge_statuses={}), planned_case.case
+            replace(planned_case.eval, judges=rules, judge_statuses={}), planned_case.case
         )
 
 
@@ -313,7 +313,7 @@ def _judged_trial(trial: Trial, planned_case: PlannedCase) -> JudgedTrial | Exce
     if trial.error is not None:
         cause = trial.error.__cause__
         return cause if isinstance(cause, UsageError) else trial.error
-    checks = [judge.name for judge in planned_case.suite.judges]
+    checks = [judge.name for judge in planned_case.eval.judges]
     facts = facts_of_trial(trial, checks, graded=())
     if facts is None:
         return UsageError(f"case {planned_case.case.id!r} has no verdict")
@@ -355,7 +355,7 @@ class DraftBenches:
 
     def _planned_case(self, draft: Draft) -> PlannedCase:
         like = self._subject.members[draft.like]
-        suite, project = like.suite, self._evals.project
+        eval_, project = like.eval, self._evals.project
         case = replace(
             like.case,
             inputs=draft.inputs,
@@ -364,14 +364,14 @@ class DraftBenches:
             pass_at=like.case.pass_at if draft.existing or keeps_checks(draft, like.case) else None,
         )
         model = self._evals.options.judge_model or project.settings.judge_model
-        context = JudgeContext(project=project, model=model, prompt=suite.prompt)
+        context = JudgeContext(project=project, model=model, prompt=eval_.prompt)
         try:
             checks = build_checks_judge([case], context)
         except DatasetError as error:
             raise UsageError(error.diagnostics[0].message) from error
-        judges = [judge for judge in suite.judges if not is_case_checks(judge)]
+        judges = [judge for judge in eval_.judges if not is_case_checks(judge)]
         if checks is not None:
             judges.append(checks)
         if not judges:
             raise UsageError("it has no checks, and its eval has no judges")
-        return PlannedCase(replace(suite, judges=tuple(judges)), case)
+        return PlannedCase(replace(eval_, judges=tuple(judges)), case)

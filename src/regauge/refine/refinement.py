@@ -298,8 +298,8 @@ def expected_trial(
     """The average calls of each LLM judge for a trial, and the cost of a call; None if unknown."""
     draws: list[PlannedTrial] = []
     for member in subject.members.values():
-        suite = replace(member.suite, judges=deciding_judges(member.suite))
-        draws.append(PlannedTrial(PlannedCase(suite, member.case), REVISION_FIRST))
+        eval_ = replace(member.eval, judges=deciding_judges(member.eval))
+        draws.append(PlannedTrial(PlannedCase(eval_, member.case), REVISION_FIRST))
     answers = evals.missing_completions(draws)
     verdicts = evals.missing_judgements(draws)
     costs = [*(answer.cost_usd for answer in answers), *(verdict.cost_usd for verdict in verdicts)]
@@ -335,9 +335,7 @@ def feedback_of(
 ) -> Feedback:
     """Labels and feedback; pull requests are only read for a refiner model."""
     if critics:
-        judges = [
-            judge.name for member in subject.members.values() for judge in member.suite.judges
-        ]
+        judges = [judge.name for member in subject.members.values() for judge in member.eval.judges]
         labels = labels_of(project, dict.fromkeys(judges), cases_of(subject.members, "train"))
         return Feedback(evidence=labels) + (feedback or Feedback())
     if feedback is not None and feedback.evidence:
@@ -403,7 +401,7 @@ def _judging_inputs(subject: Subject) -> dict[str, JSON]:
     """The inputs that results depend on."""
     members = subject.members
     return {
-        "models": sorted({str(member.suite.model) for member in members.values()}),
+        "models": sorted({str(member.eval.model) for member in members.values()}),
         "judges": {name: judge.digest for name, judge in subject.judges().items()},
         "cases": digest_of([[name, member.case.digest] for name, member in members.items()]),
     }

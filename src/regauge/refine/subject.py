@@ -107,8 +107,8 @@ class Subject:
 
     def judges(self) -> Mapping[str, Judge]:
         """The blocking judges, by name."""
-        suites = {id(member.suite): member.suite for member in self.members.values()}
-        return {judge.name: judge for suite in suites.values() for judge in deciding_judges(suite)}
+        evals = {id(member.eval): member.eval for member in self.members.values()}
+        return {judge.name: judge for eval_ in evals.values() for judge in deciding_judges(eval_)}
 
 
 def subject_of(
@@ -127,25 +127,25 @@ def subject_of(
         include_tracked: Count tracked cases, and cases that the changelog accepts as broken.
     """
     members: dict[str, PlannedCase] = {}
-    prompt, *_ = [edited_prompt(case.suite, name) for case in planned_cases]
+    prompt, *_ = [edited_prompt(case.eval, name) for case in planned_cases]
     accepted = accepted_since(prompt, "")
-    suites = _joined_suites(planned_cases)
+    evals = _joined_evals(planned_cases)
     for planned_case in planned_cases:
         if planned_case.error is not None:
             raise planned_case.error
         is_tracked = planned_case.case.tier == "tracked" or planned_case.case.id in accepted
         if is_tracked and not include_tracked:
             continue
-        case, suite = planned_case.case.id, suites[id(planned_case.suite)]
-        if case in members and members[case].suite is not suite:
-            case = f"{suite.dataset.name}/{case}#{len(members)}"
-        members[case] = PlannedCase(suite, planned_case.case)
+        case, eval_ = planned_case.case.id, evals[id(planned_case.eval)]
+        if case in members and members[case].eval is not eval_:
+            case = f"{eval_.dataset.name}/{case}#{len(members)}"
+        members[case] = PlannedCase(eval_, planned_case.case)
     if not members:
         raise UsageError(
             "no case of the prompt has to pass: all are tracked or accepted in the changelog\n"
             "  fix: --include-tracked"
         )
-    models = (str(case.suite.model) for case in planned_cases if case.suite.target is None)
+    models = (str(case.eval.model) for case in planned_cases if case.eval.target is None)
     return Subject(
         prompt=prompt,
         source=prompt.source,
@@ -159,7 +159,7 @@ def subject_of(
     )
 
 
-def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
+def _joined_evals(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
     """Each eval by its `id`, with the judges of all evals that judge the same completions.
 
     A completion that two evals judge is one trial: it must not count twice as evidence.
@@ -167,49 +167,49 @@ def _joined_suites(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
     Raises:
         UsageError: Two judges of them have one name.
     """
-    suites = {id(case.suite): case.suite for case in planned_cases}
+    evals = {id(case.eval): case.eval for case in planned_cases}
     groups: list[list[Eval]] = []
-    for suite in suites.values():
-        group = next((group for group in groups if _calls(group[0]) == _calls(suite)), None)
+    for eval_ in evals.values():
+        group = next((group for group in groups if _calls(group[0]) == _calls(eval_)), None)
         if group is None:
-            groups.append([suite])
+            groups.append([eval_])
         else:
-            group.append(suite)
-    suite_of: dict[int, Eval] = {}
+            group.append(eval_)
+    eval_of: dict[int, Eval] = {}
     for group in groups:
         judges = _join_judges(group)
         statuses = {
-            name: status for suite in group for name, status in suite.judge_statuses.items()
+            name: status for eval_ in group for name, status in eval_.judge_statuses.items()
         }
-        joined_suite = group[0]
+        joined_eval = group[0]
         if len(group) > 1:
-            joined_suite = replace(
-                joined_suite,
+            joined_eval = replace(
+                joined_eval,
                 judges=judges,
                 judge_statuses=statuses,
-                trials=max(suite.trials for suite in group),
-                pass_rate=max(suite.pass_rate for suite in group),
+                trials=max(eval_.trials for eval_ in group),
+                pass_rate=max(eval_.pass_rate for eval_ in group),
             )
-        suite_of |= {id(suite): joined_suite for suite in group}
-    return suite_of
+        eval_of |= {id(eval_): joined_eval for eval_ in group}
+    return eval_of
 
 
-def _join_judges(suites: Sequence[Eval]) -> tuple[Judge, ...]:
+def _join_judges(evals: Sequence[Eval]) -> tuple[Judge, ...]:
     judges: dict[str, Judge] = {}
-    for judge in chain.from_iterable(suite.judges for suite in suites):
+    for judge in chain.from_iterable(eval_.judges for eval_ in evals):
         if judges.setdefault(judge.name, judge).digest != judge.digest:
             raise UsageError(
-                f"two evals of {suites[0].dataset.name} have different judges that are called"
+                f"two evals of {evals[0].dataset.name} have different judges that are called"
                 f" {judge.name!r}, and their verdicts could not be distinguished",
                 fix="give one a name of its own with .with_name(...)",
             )
     return tuple(judges.values())
 
 
-def _calls(suite: Eval) -> tuple[object, ...]:
+def _calls(eval_: Eval) -> tuple[object, ...]:
     """The parts of an eval that its completions depend on."""
-    target = suite.target.name if suite.target is not None else None
-    return suite.prompt.path, suite.dataset.path, suite.model, target, suite.partners
+    target = eval_.target.name if eval_.target is not None else None
+    return eval_.prompt.path, eval_.dataset.path, eval_.model, target, eval_.partners
 
 
 def check_editable(name: str, settings: TargetSettings) -> None:
@@ -231,17 +231,17 @@ def check_editable(name: str, settings: TargetSettings) -> None:
     )
 
 
-def edited_prompt(suite: Eval, name: str | None) -> Prompt:
+def edited_prompt(eval_: Eval, name: str | None) -> Prompt:
     """The prompt of an eval: its own, or one that its target loads.
 
     Raises:
         UsageError: Its target loads no such prompt, or cannot load an edited text.
     """
-    target = suite.target
+    target = eval_.target
     if target is None:
-        return suite.prompt
+        return eval_.prompt
     check_editable(target.name, target.settings)
-    name = name or suite.prompt.name
+    name = name or eval_.prompt.name
     prompt = next((prompt for prompt in target.prompts if prompt.name == name), None)
     if prompt is None:
         loaded = ", ".join(prompt.name for prompt in target.prompts) or "none"
@@ -249,7 +249,7 @@ def edited_prompt(suite: Eval, name: str | None) -> Prompt:
         if ":" in target.name:
             table = f"and callable = {target.name!r} in a [tool.regauge.targets.NAME] of the eval"
         raise UsageError(
-            f"the eval {suite.prompt.name} tests the target {target.name!r}, which declares no"
+            f"the eval {eval_.prompt.name} tests the target {target.name!r}, which declares no"
             f" prompt {name!r}; it declares: {loaded}\n"
             f"  fix: name one of its prompts, or declare `prompts` {table}"
         )
@@ -302,23 +302,23 @@ class CandidateTargets:
         """The prompt whose source is written for a target."""
         return prompt
 
-    def with_prompt(self, suite: Eval, prompt: Prompt) -> Eval:
+    def with_prompt(self, eval_: Eval, prompt: Prompt) -> Eval:
         """An eval with another text: in its prompt, or loaded by its target.
 
         Raises:
             UsageError: The text cannot be written as a prompt file.
         """
-        if suite.target is None:
-            return replace(suite, prompt=prompt)
-        key = (prompt.digest, suite.target.name)
+        if eval_.target is None:
+            return replace(eval_, prompt=prompt)
+        key = (prompt.digest, eval_.target.name)
         target = self._targets.get(key)
         if target is None:
             temporary = TemporaryDirectory(prefix="regauge-candidate-")
             directory = Path(self._directories.enter_context(temporary))
             candidate = self.written_prompt(prompt)
-            target = self._targets[key] = suite.target.with_candidate(candidate, directory)
-        subject = target.describe_subject(suite.prompt.name, path=suite.prompt.path)
-        return replace(suite, prompt=subject, target=target)
+            target = self._targets[key] = eval_.target.with_candidate(candidate, directory)
+        subject = target.describe_subject(eval_.prompt.name, path=eval_.prompt.path)
+        return replace(eval_, prompt=subject, target=target)
 
 
 def cases_of(members: Mapping[str, PlannedCase], split: str) -> dict[str, GoldenCase]:
@@ -414,7 +414,7 @@ def _subjects(project: Project, planned_cases: Iterable[PlannedCase]) -> Mapping
     """The prompts of planned evals that can be refined."""
     by_prompt: dict[str, list[PlannedCase]] = {}
     for case in planned_cases:
-        by_prompt.setdefault(case.suite.prompt.name, []).append(case)
+        by_prompt.setdefault(case.eval.prompt.name, []).append(case)
     subjects: dict[str, Subject] = {}
     for name, cases in by_prompt.items():
         with suppress(RegaugeError):
@@ -446,9 +446,9 @@ def _resolve_goal(settings: GoalSettings, subject: Subject, project: Project) ->
 
     diagnostic = partial(_error, project, settings)
     advisory = {
-        judge.name: (criterion_of(judge), member.suite.status_of(judge).reason)
+        judge.name: (criterion_of(judge), member.eval.status_of(judge).reason)
         for member in members.values()
-        for judge in member.suite.judges
+        for judge in member.eval.judges
         if judge.name not in deciding
     }
     words = {name: {name, *_kinds(name, judge)} for name, judge in deciding.items()}
@@ -486,7 +486,7 @@ def _resolve_goal(settings: GoalSettings, subject: Subject, project: Project) ->
             name
             for name, member in members.items()
             if (settings.tag is None or settings.tag in member.case.tags)
-            and any(judge.name in matching_judges for judge in member.suite.judges)
+            and any(judge.name in matching_judges for judge in member.eval.judges)
         ),
         pass_rate=settings.pass_rate,
     )
@@ -521,17 +521,17 @@ def public_texts(subject: Subject, checks: Iterable[Check]) -> tuple[str, ...]:
     )
 
 
-def deciding_judges(suite: Eval, check: str | None = None) -> tuple[Judge, ...]:
-    """The blocking judges of a suite.
+def deciding_judges(eval_: Eval, check: str | None = None) -> tuple[Judge, ...]:
+    """The blocking judges of an eval.
 
     Args:
-        check: The only check whose LLM judge is needed; None for all. A suite without rules keeps
+        check: The only check whose LLM judge is needed; None for all. An eval without rules keeps
             all its judges, as a trial needs a verdict.
     """
-    judges = tuple(judge for judge in suite.judges if suite.status_of(judge).blocking)
+    judges = tuple(judge for judge in eval_.judges if eval_.status_of(judge).blocking)
     if check is None:
         return judges
-    models = {judge.name for judge in suite.model_judges}
+    models = {judge.name for judge in eval_.model_judges}
     return (
         tuple(judge for judge in judges if judge.name == check or judge.name not in models)
         or judges

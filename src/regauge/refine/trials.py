@@ -80,9 +80,9 @@ async def outcomes_of(
     outcomes: list[Outcome] = []
     for draw, trial in zip(draws, results, strict=True):
         if trial.error is None:
-            suite = draw.planned_case.suite
-            case = f"{suite.dataset.name}/{draw.planned_case.case.id}"
-            outcomes.append(outcome_of(suite.prompt, suite.prompt.digest, case, draw.trial, trial))
+            eval_ = draw.planned_case.eval
+            case = f"{eval_.dataset.name}/{draw.planned_case.case.id}"
+            outcomes.append(outcome_of(eval_.prompt, eval_.prompt.digest, case, draw.trial, trial))
     return outcomes, [trial.error for trial in results if trial.error is not None]
 
 
@@ -326,7 +326,7 @@ class EvalWorkbench:
             for (text, case, _, check), trial in zip(requests, results, strict=True)
             if trial.sourced_completion is not None
             and trial.sourced_completion.source == "live"
-            and (target := self._planned_cases[text.digest, case, check].suite.target) is not None
+            and (target := self._planned_cases[text.digest, case, check].eval.target) is not None
         }
         for target in targets:
             await self.trials.end_target(target)
@@ -378,15 +378,15 @@ class EvalWorkbench:
         prompt = self.subject.prompt
         if text.digest != self.config.base.digest:
             prompt = self.subject.prompt_with(text)
-        suites = {id(member.suite): member.suite for member in self.subject.members.values()}
+        evals = {id(member.eval): member.eval for member in self.subject.members.values()}
         candidates = {
             key: replace(
-                self._targets.with_prompt(suite, prompt), judges=deciding_judges(suite, check)
+                self._targets.with_prompt(eval_, prompt), judges=deciding_judges(eval_, check)
             )
-            for key, suite in suites.items()
+            for key, eval_ in evals.items()
         }
         for name, member in self.subject.members.items():
-            planned_case = PlannedCase(candidates[id(member.suite)], member.case)
+            planned_case = PlannedCase(candidates[id(member.eval)], member.case)
             self._planned_cases[text.digest, name, check] = planned_case
 
     def _problem(self, state: LoopState, action: CallProposer) -> Problem:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.project import Project
-    from regauge.reports._documents import DecisionDocument, MeasuredSuite, RunRecord, SuiteSummary
+    from regauge.reports._documents import DecisionDocument, EvalSummary, MeasuredEval, RunRecord
     from regauge.reports._tally import CauseGroup
     from regauge.runner import (
         Budget,
@@ -49,67 +49,67 @@ class StyledLine:
         object.__setattr__(self, "text", printable(self.text))
 
 
-def prompt_of_suite(name: str) -> str:
-    """The prompt in the name of a suite.
+def prompt_of_eval(name: str) -> str:
+    """The prompt in the name of an eval.
 
-    >>> prompt_of_suite("triage (mails, 2)"), prompt_of_suite("triage")
+    >>> prompt_of_eval("triage (mails, 2)"), prompt_of_eval("triage")
     ('triage', 'triage')
     """
     return name.partition(" (")[0]
 
 
-def suite_names(
-    suites: Iterable[SuiteSummary | MeasuredSuite], decision: DecisionDocument | None = None
+def eval_titles(
+    evals: Iterable[EvalSummary | MeasuredEval], decision: DecisionDocument | None = None
 ) -> dict[tuple[str, str, str], str]:
-    """The names of suites by prompt, dataset and eval; see `eval_names`.
+    """The names of evals by prompt, dataset and eval; see `eval_names`.
 
     Args:
-        suites: The suites of a run.
+        evals: The evals of a run.
         decision: The decision of a gate, whose names apply; None for another run.
     """
-    keys = [*dict.fromkeys((suite.prompt, suite.dataset, suite.eval) for suite in suites)]
+    keys = [*dict.fromkeys((eval_.prompt, eval_.dataset, eval_.eval) for eval_ in evals)]
     if decision is None:
         names = eval_names((prompt, data, node.rpartition("::")[2]) for prompt, data, node in keys)
         return dict(zip(keys, names, strict=True))
     of_evals = {eval_of(case.node): case.prompt for case in decision.cases if case.node}
     of_pairs = {
-        (prompt_of_suite(suite.prompt), suite.dataset): suite.prompt for suite in decision.prompts
+        (prompt_of_eval(eval_.prompt), eval_.dataset): eval_.prompt for eval_ in decision.prompts
     }
     return {key: of_evals.get(key[2]) or of_pairs.get(key[:2], key[0]) for key in keys}
 
 
-def named_suites(
-    suites: Sequence[SuiteSummary], decision: DecisionDocument | None = None
-) -> list[SuiteSummary]:
-    """The suites with their names as prompts."""
-    names = suite_names(suites, decision)
+def named_evals(
+    evals: Sequence[EvalSummary], decision: DecisionDocument | None = None
+) -> list[EvalSummary]:
+    """The evals with their names as prompts."""
+    names = eval_titles(evals, decision)
     return [
-        suite.model_copy(update={"prompt": names[suite.prompt, suite.dataset, suite.eval]})
-        for suite in suites
+        eval_.model_copy(update={"prompt": names[eval_.prompt, eval_.dataset, eval_.eval]})
+        for eval_ in evals
     ]
 
 
 def named_rows(rows: Iterable[Mapping[str, Any]], record: RunRecord) -> Iterator[dict[str, Any]]:
-    """The rows of trials with suite names as prompts."""
-    names = suite_names(record.suites, record.decision)
+    """The rows of trials with eval names as prompts."""
+    names = eval_titles(record.evals, record.decision)
     for row in rows:
         pair = (row["prompt"], row["dataset"])
         old = names.get((*pair, ""), row["prompt"])  # a run of an earlier release
         yield {**row, "prompt": names.get((*pair, eval_of(row["node"])), old)}
 
 
-def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
-    """The table of suites: headings, and a line per suite."""
-    if not suites:
+def eval_lines(evals: Sequence[EvalSummary]) -> list[StyledLine]:
+    """The table of evals: headings, and a line per eval."""
+    if not evals:
         return []
-    suite_texts = suite_names(suites)
+    eval_texts = eval_titles(evals)
     rows = [
-        {**suite_cells(suite), "prompt": suite_texts[suite.prompt, suite.dataset, suite.eval]}
-        for suite in suites
+        {**eval_cells(eval_), "prompt": eval_texts[eval_.prompt, eval_.dataset, eval_.eval]}
+        for eval_ in evals
     ]
     unused = {
-        NOT_BLOCKING: not any(suite.not_blocking for suite in suites),
-        **dict.fromkeys(COMPARED, not any(suite.comparison for suite in suites)),
+        NOT_BLOCKING: not any(eval_.not_blocking for eval_ in evals),
+        **dict.fromkeys(COMPARED, not any(eval_.comparison for eval_ in evals)),
     }
     names = [name for name in rows[0] if not unused.get(name)]
     head, *lines = table_lines(
@@ -119,8 +119,8 @@ def suite_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     return [
         StyledLine(head, "quiet"),
         *(
-            StyledLine(line, "bad" if suite.failed or suite.unmeasured else "good")
-            for suite, line in zip(suites, lines, strict=True)
+            StyledLine(line, "bad" if eval_.failed or eval_.unmeasured else "good")
+            for eval_, line in zip(evals, lines, strict=True)
         ),
     ]
 
@@ -149,8 +149,8 @@ def shard_lines(record: RunRecord) -> list[StyledLine]:
     """Lines on the shard or on missing shards; empty for a complete run."""
     if (part := record.shard) is not None:
         name = f"shard {part.number} of {part.count}"
-        case_count = sum(suite.selected_cases for suite in part.suites)
-        total = sum(suite.total for suite in part.suites)
+        case_count = sum(eval_.selected_cases for eval_ in part.evals)
+        total = sum(eval_.total for eval_ in part.evals)
         content = "no decision" if part.base else f"{case_count:,} of {total:,} cases"
         join = "  join the shards: regauge runs merge DIR..."
         return [StyledLine(f"{name}: {content}"), StyledLine(join)]
@@ -177,17 +177,17 @@ def not_blocking_lines(failed: Mapping[str, Sequence[str]]) -> list[StyledLine]:
 
 
 def failed_case_lines(
-    first_cases: Mapping[str, Sequence[str]], suites: Sequence[SuiteSummary]
+    first_cases: Mapping[str, Sequence[str]], evals: Sequence[EvalSummary]
 ) -> list[StyledLine]:
     """Lines on failed cases by prompt.
 
     Args:
         first_cases: The first ids by prompt.
-        suites: The suites of the run, for the number of failed cases.
+        evals: The evals of the run, for the number of failed cases.
     """
     lines: list[StyledLine] = []
     for prompt, ids in first_cases.items():
-        count = sum(suite.failed for suite in suites if suite.prompt == prompt)
+        count = sum(eval_.failed for eval_ in evals if eval_.prompt == prompt)
         suffix = f" and {count - len(ids)} more" if count > len(ids) else ""
         lines.append(StyledLine(f"failed: {plural(count, 'case')} of {prompt}", "bad"))
         lines.append(StyledLine(f"  {', '.join(ids)}{suffix}", "quiet"))
@@ -213,12 +213,12 @@ class FailedCase:
     case: str
 
 
-def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -> list[StyledLine]:
+def failed_lines(failed: Sequence[FailedCase], evals: Sequence[EvalSummary]) -> list[StyledLine]:
     """Lines on failed cases by judge and failure mode, the largest groups first.
 
     Args:
         failed: The failed cases.
-        suites: The suites of the run, for the number of cases.
+        evals: The evals of the run, for the number of cases.
     """
     judges: dict[tuple[str, str, str], dict[str, list[FailedCase]]] = {}
     for case in failed:
@@ -228,9 +228,9 @@ def failed_lines(failed: Sequence[FailedCase], suites: Sequence[SuiteSummary]) -
     by_size = sorted(judges.items(), key=lambda item: -sum(map(len, item[1].values())))
     for (prompt, version, judge), modes in by_size[:_GROUPS_MAX]:
         case_count = sum(
-            suite.cases
-            for suite in suites
-            if (suite.prompt, suite.version or "-") == (prompt, version)
+            eval_.cases
+            for eval_ in evals
+            if (eval_.prompt, eval_.version or "-") == (prompt, version)
         )
         number = sum(map(len, modes.values()))
         text = f"{prompt} {version}: {number} of {plural(case_count, 'case')} FAILED on {judge}"
@@ -301,56 +301,56 @@ def _needed_lines(
     yield StyledLine(f"  record them: {group.command}")
 
 
-def cut_off_note(suite: SuiteSummary, names: Mapping[tuple[str, str, str], str]) -> str:
+def cut_off_note(eval_: EvalSummary, names: Mapping[tuple[str, str, str], str]) -> str:
     """The number of passed outputs that end at their token limit, in words."""
-    outputs = plural(suite.cut_off, "passed output")
-    return f"cut off: {outputs} of {_full_name(suite, names)}; raise maxTokens"
+    outputs = plural(eval_.cut_off, "passed output")
+    return f"cut off: {outputs} of {_full_name(eval_, names)}; raise maxTokens"
 
 
-def _full_name(suite: SuiteSummary, names: Mapping[tuple[str, str, str], str]) -> str:
+def _full_name(eval_: EvalSummary, names: Mapping[tuple[str, str, str], str]) -> str:
     """The eval, with the model if the run compares several."""
-    name = names[suite.prompt, suite.dataset, suite.eval]
-    return f"{name} on {suite.model}" if suite.comparison else name
+    name = names[eval_.prompt, eval_.dataset, eval_.eval]
+    return f"{name} on {eval_.model}" if eval_.comparison else name
 
 
-def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
+def judge_lines(evals: Sequence[EvalSummary]) -> list[StyledLine]:
     """Lines on cut-off outputs, the judges' calls, repeated trials, advisory judges and labels."""
-    names = suite_names(suites)
+    names = eval_titles(evals)
     lines: list[StyledLine] = []
-    for suite in suites:
-        if suite.cut_off:
-            lines.append(StyledLine(cut_off_note(suite, names)))
-        if suite.judge_calls:
-            live = f", {suite.judge_live} live" if suite.judge_live else ""
-            retried = f", {suite.judge_retries} retries" if suite.judge_retries else ""
-            tokens = quantity(suite.judge_input_tokens + suite.judge_output_tokens)
+    for eval_ in evals:
+        if eval_.cut_off:
+            lines.append(StyledLine(cut_off_note(eval_, names)))
+        if eval_.judge_calls:
+            live = f", {eval_.judge_live} live" if eval_.judge_live else ""
+            retried = f", {eval_.judge_retries} retries" if eval_.judge_retries else ""
+            tokens = quantity(eval_.judge_input_tokens + eval_.judge_output_tokens)
             lines.append(
                 StyledLine(
-                    f"judge calls: {_full_name(suite, names)}, {suite.judge_calls}{live}{retried},"
-                    f" {tokens} tokens, {money(suite.judge_cost_usd)},"
-                    f" {duration(suite.judge_latency_s)} per judgement",
+                    f"judge calls: {_full_name(eval_, names)}, {eval_.judge_calls}{live}{retried},"
+                    f" {tokens} tokens, {money(eval_.judge_cost_usd)},"
+                    f" {duration(eval_.judge_latency_s)} per judgement",
                     "quiet",
                 )
             )
     lines += [
-        StyledLine(f"{_full_name(suite, names)}: {rates}", "quiet")
-        for suite in suites
-        if (rates := rates_of_k(suite))
+        StyledLine(f"{_full_name(eval_, names)}: {rates}", "quiet")
+        for eval_ in evals
+        if (rates := rates_of_k(eval_))
     ]
-    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.blocking]
+    advisory = [(eval_, judge) for eval_ in evals for judge in eval_.judges if not judge.blocking]
     if advisory:
         lines.append(StyledLine("advisory judges:"))
         lines += [
             StyledLine(
-                f"  {_full_name(suite, names)}: {judge.name} ({judge.status_reason}),"
+                f"  {_full_name(eval_, names)}: {judge.name} ({judge.status_reason}),"
                 f" passed {judge.passed}, failed {judge.failed}"
                 + (f", abstained {judge.abstained}" if judge.abstained else "")
             )
-            for suite, judge in advisory
+            for eval_, judge in advisory
         ]
-    for suite in suites:
-        for judge in wrong_labels(suite):
-            lines.append(StyledLine(f"labels of {_full_name(suite, names)} by {judge.name}:"))
+    for eval_ in evals:
+        for judge in wrong_labels(eval_):
+            lines.append(StyledLine(f"labels of {_full_name(eval_, names)} by {judge.name}:"))
             lines += [
                 StyledLine(f"  {line}", "plain" if number else "quiet")
                 for number, line in enumerate(table_lines(label_table(judge), texts=[0]))
@@ -358,18 +358,18 @@ def judge_lines(suites: Sequence[SuiteSummary]) -> list[StyledLine]:
     return lines
 
 
-def rates_of_k(suite: SuiteSummary) -> str:
-    """pass^k and pass@k of a suite; empty if its cases have one trial."""
+def rates_of_k(eval_: EvalSummary) -> str:
+    """pass^k and pass@k of an eval; empty if its cases have one trial."""
 
     def format_rates(mark: str, rates: Sequence[float]) -> str:
         ks = sorted({*range(1, min(len(rates), _K_SHOWN) + 1), len(rates)})
         return ", ".join(f"pass{mark}{k} {percent(rates[k - 1], digits=0)}" for k in ks)
 
-    if not suite.all_of_k:
+    if not eval_.all_of_k:
         return ""
     return (
-        f"all k trials pass: {format_rates('^', suite.all_of_k)};"
-        f" at least one: {format_rates('@', suite.one_of_k)}"
+        f"all k trials pass: {format_rates('^', eval_.all_of_k)};"
+        f" at least one: {format_rates('@', eval_.one_of_k)}"
     )
 
 
@@ -500,33 +500,33 @@ def in_batch(cost_usd: float | None) -> str:
     return f", {money(cost_usd)} in a batch" if cost_usd else ""
 
 
-def suite_cells(suite: SuiteSummary) -> dict[str, str]:
-    """The cells of a suite in the table, by heading."""
+def eval_cells(eval_: EvalSummary) -> dict[str, str]:
+    """The cells of an eval in the table, by heading."""
     sources = [
-        f"{count} {word}" for count, word in ((suite.replays, "replayed"), (suite.live, "live"))
+        f"{count} {word}" for count, word in ((eval_.replays, "replayed"), (eval_.live, "live"))
         if count
     ]  # fmt: skip
-    if suite.retries:
-        sources.append(f"{suite.retries} retries")
-    comparison = suite.comparison
+    if eval_.retries:
+        sources.append(f"{eval_.retries} retries")
+    comparison = eval_.comparison
     comparison_cells = (
         ("-", "-") if comparison is None else (rate_text(comparison), difference_text(comparison))
     )
     return {
-        "prompt": suite.prompt,
-        "version": suite.version or "-",
-        "model": f"{suite.model} (simulated)" if suite.simulated else suite.model,
-        "cases": str(suite.cases),
+        "prompt": eval_.prompt,
+        "version": eval_.version or "-",
+        "model": f"{eval_.model} (simulated)" if eval_.simulated else eval_.model,
+        "cases": str(eval_.cases),
         # The trials of a gate decide together, not case by case.
-        "passed": "-" if suite.side else str(suite.passed),
-        "failed": "-" if suite.side else str(suite.failed),
-        "tracked": "-" if suite.side else str(suite.tracked_failed),
-        NOT_BLOCKING: str(suite.not_blocking),
-        "unmeasured": str(suite.unmeasured),
+        "passed": "-" if eval_.side else str(eval_.passed),
+        "failed": "-" if eval_.side else str(eval_.failed),
+        "tracked": "-" if eval_.side else str(eval_.tracked_failed),
+        NOT_BLOCKING: str(eval_.not_blocking),
+        "unmeasured": str(eval_.unmeasured),
         **dict(zip(COMPARED, comparison_cells, strict=True)),
-        "tokens": quantity(suite.input_tokens + suite.output_tokens),
-        "cost": money(suite.cost_usd),
-        "p50": duration(suite.latency_p50_s),
-        "p95": duration(suite.latency_p95_s),
+        "tokens": quantity(eval_.input_tokens + eval_.output_tokens),
+        "cost": money(eval_.cost_usd),
+        "p50": duration(eval_.latency_p50_s),
+        "p95": duration(eval_.latency_p95_s),
         "completions": ", ".join(sources) or "none",
     }

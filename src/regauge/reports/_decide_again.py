@@ -19,7 +19,7 @@ from regauge.gate import (
     policy_to_json,
 )
 from regauge.providers import shown_output
-from regauge.reports._console import prompt_of_suite
+from regauge.reports._console import prompt_of_eval
 from regauge.reports._next_step import lasting_fix, next_step
 from regauge.reports.decisions import (
     CaseEvidence,
@@ -192,7 +192,7 @@ def _outcome(
 
 
 def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> _Rows:
-    """The trials by suite, case and side, sorted by number."""
+    """The trials by eval, case and side, sorted by number."""
     keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
     by_case: _Rows = defaultdict(list)
     for row in rows:
@@ -242,7 +242,7 @@ def _with_baseline(
     baselines: dict[str, StoredBaseline] = {}
     for prompt in document.prompts:
         own_cases = [case for case in cases if case.prompt == prompt.prompt]
-        if prompt_of_suite(prompt.prompt) == baseline.prompt and own_cases:
+        if prompt_of_eval(prompt.prompt) == baseline.prompt and own_cases:
             stored_baseline = _find_stored(prompt, baseline, own_cases)
             baselines |= {prompt.prompt: stored_baseline} if stored_baseline is not None else {}
     if not baselines:

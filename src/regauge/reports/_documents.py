@@ -463,7 +463,7 @@ class LabelRow(_Document):
 
 
 class JudgeName(_Document):
-    """A judge of a suite.
+    """A judge of an eval.
 
     Attributes:
         criterion: The kind of quality; empty in runs that state none.
@@ -513,7 +513,7 @@ class ModelComparison(_Document):
     outcome: Literal["worse", "better", "not shown"] = "not shown"
 
 
-class SuiteSummary(_Document):
+class EvalSummary(_Document):
     """One eval of a prompt with one model: the counts of a run.
 
     Attributes:
@@ -623,7 +623,7 @@ class GitState(_Document):
     dirty: bool
 
 
-class ShardSuite(_Document):
+class ShardEval(_Document):
     """A shard's part of one eval with one model.
 
     Attributes:
@@ -674,7 +674,7 @@ class ShardPart(_Document):
         record: The record mode.
         exit_status: The exit status of pytest.
         selection: Options that selected cases, such as `-k disk` and node ids.
-        suites: Its part of each eval, in the order of collection.
+        evals: Its part of each eval, in the order of collection.
         lines: The number of lines of each file next to the record, to detect truncated copies.
         unmeasured: Why it is not measured whole.
     """
@@ -687,7 +687,7 @@ class ShardPart(_Document):
     exit_status: int
     job: JobState
     selection: list[str] = []
-    suites: list[ShardSuite]
+    evals: list[ShardEval]
     lines: dict[str, int] = {}
     unmeasured: list[str] = []
 
@@ -716,7 +716,7 @@ class RunRecord(_Document):
         status: An `interrupted` run has the results up to then.
         command: The words of the command line.
         git: Null outside of a repository.
-        suites: A summary per eval and model.
+        evals: A summary per eval and model.
         decision: [The gate's decision](gate.md#the-decision-as-json), or null.
         suggestions: Proposals of `--suggest`.
         failed_tests: The messages of tests that failed apart from their judges, by node id: own
@@ -737,7 +737,7 @@ class RunRecord(_Document):
     command: list[str]
     git: GitState | None
     options: dict[str, Any]
-    suites: list[SuiteSummary]
+    evals: list[EvalSummary]
     decision: DecisionDocument | None = None
     suggestions: list[Suggestion] = []
     failed_tests: dict[str, str] = {}
@@ -747,11 +747,11 @@ class RunRecord(_Document):
     @property
     def awaits_decision(self) -> bool:
         """Return whether these are trials of a gate that has not decided, as in a shard."""
-        return self.decision is None and any(suite.side for suite in self.suites)
+        return self.decision is None and any(eval_.side for eval_ in self.evals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredSuite:
+class MeasuredEval:
     """The measurement of one eval of a prompt with one model in one run.
 
     Attributes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from regauge.reports._console import StyledLine, failed_tests_text, money, prompt_of_suite
+from regauge.reports._console import StyledLine, failed_tests_text, money, prompt_of_eval
 from regauge.strict_json import read_json
 from regauge.wording import first_of, plural, printable
 
@@ -404,7 +404,7 @@ def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
     yield from (StyledLine(f"  {line}", "quiet") for line in changed[:_DIFF_LINES_MAX])
     hidden_count = len(changed) - _DIFF_LINES_MAX
     if hidden_count > 0:
-        command = f"regauge diff {prompt_of_suite(prompt.prompt)} {ref}"
+        command = f"regauge diff {prompt_of_eval(prompt.prompt)} {ref}"
         yield StyledLine(f"  and {plural(hidden_count, 'changed line')} more: {command}", "quiet")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regauge.markdown import fence_lines, fold_lines, table_lines
-from regauge.reports._console import duration, failed_tests_text, money, named_suites
+from regauge.reports._console import duration, failed_tests_text, money, named_evals
 from regauge.reports._gate_console import (
     STATUSES,
     accepted_cases,
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from regauge.reports._documents import (
         CaseDocument,
         DecisionDocument,
+        EvalSummary,
         PromptDocument,
         RunRecord,
         Suggestion,
-        SuiteSummary,
     )
     from regauge.reports._gate_console import CaseGroup
 
 
-def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> Iterator[str]:
+def prompt_table(document: DecisionDocument, evals: Sequence[EvalSummary]) -> Iterator[str]:
     """The results of each prompt's cases, with cost and latency.
 
     Args:
         document: The decision.
-        suites: The suites of the run, for cost and latency; empty to omit these.
+        evals: The evals of the run, for cost and latency; empty to omit these.
     """
     statuses: list[CaseStatus] = [
         status
@@ -60,16 +60,16 @@ def prompt_table(document: DecisionDocument, suites: Sequence[SuiteSummary]) -> 
     has_trials = any(case.candidate.trials for case in document.cases)
     heads = ["prompt", "version", "cases", *(STATUSES[name].column for name in statuses)]
     heads += ["pass rate"] if has_trials else []
-    heads += ["cost per 1000", "p50"] if suites else []
+    heads += ["cost per 1000", "p50"] if evals else []
     rows: list[list[str]] = []
     for prompt in document.prompts:
         cells = [shown_text(prompt.prompt), shown_text(version_step(prompt))]
         cells += [str(sum(prompt.counts.values()))]
         cells += [str(prompt.counts.get(status, 0)) for status in statuses]
         cells += [pass_rates(document, prompt)] if has_trials else []
-        if suites:
-            cells += [_step(prompt, suites, _cost)]
-            cells += [_step(prompt, suites, lambda suite: duration(suite.latency_p50_s))]
+        if evals:
+            cells += [_step(prompt, evals, _cost)]
+            cells += [_step(prompt, evals, lambda eval_: duration(eval_.latency_p50_s))]
         rows.append(cells)
     yield from table_lines(heads, rows, numbers=slice(2, None))
 
@@ -105,21 +105,21 @@ def _percent(rate: float) -> str:
 
 def _step(
     prompt: PromptDocument,
-    suites: Sequence[SuiteSummary],
-    cell_of: Callable[[SuiteSummary], str],
+    evals: Sequence[EvalSummary],
+    cell_of: Callable[[EvalSummary], str],
 ) -> str:
     """The values of base and candidate; only the candidate's if base has none or the same."""
     of_sides = {
-        suite.side: cell_of(suite)
-        for suite in suites
-        if suite.prompt == prompt.prompt and suite.trials > suite.unmeasured
+        eval_.side: cell_of(eval_)
+        for eval_ in evals
+        if eval_.prompt == prompt.prompt and eval_.trials > eval_.unmeasured
     }
     candidate, base = of_sides.get("candidate", "-"), of_sides.get("base")
     return candidate if base in {None, candidate} else f"{base} → {candidate}"
 
 
-def _cost(suite: SuiteSummary) -> str:
-    return "-" if suite.cost_usd is None else money(1000 * suite.cost_usd / max(suite.trials, 1))
+def _cost(eval_: EvalSummary) -> str:
+    return "-" if eval_.cost_usd is None else money(1000 * eval_.cost_usd / max(eval_.trials, 1))
 
 
 # The mark by which a later run finds the comment, to update it.
@@ -171,10 +171,10 @@ def record_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
     """The decision of a run, or its tables without a gate."""
     if record.decision is None:
         return run_markdown(record, rows)
-    suites = named_suites(record.suites, record.decision)
+    evals = named_evals(record.evals, record.decision)
     return decision_markdown(
         record.decision,
-        suites=suites,
+        evals=evals,
         suggestions=record.suggestions,
         failed_tests=record.failed_tests,
     )
@@ -183,7 +183,7 @@ def record_markdown(record: RunRecord, rows: Iterable[dict[str, Any]]) -> str:
 def decision_markdown(
     document: DecisionDocument,
     *,
-    suites: Sequence[SuiteSummary] = (),
+    evals: Sequence[EvalSummary] = (),
     suggestions: Sequence[Suggestion] = (),
     failed_tests: Mapping[str, str] | None = None,
 ) -> str:
@@ -193,7 +193,7 @@ def decision_markdown(
 
     Args:
         document: The decision.
-        suites: The suites of the run, for cost and latency.
+        evals: The evals of the run, for cost and latency.
         suggestions: Suggested revisions.
         failed_tests: The messages of tests that failed apart from their judges, by node id.
     """
@@ -201,7 +201,7 @@ def decision_markdown(
     tests = failed_tests or {}
     below = [*failed_test_blocks(tests), *suggestion_blocks(suggestions)]
     for limits in _LIMITS:
-        text = "\n".join(_parts(document, suites, tests, below, limits)) + "\n"
+        text = "\n".join(_parts(document, evals, tests, below, limits)) + "\n"
         if len(text) <= _CHARS_MAX:
             break
     return text
@@ -209,7 +209,7 @@ def decision_markdown(
 
 def _parts(
     document: DecisionDocument,
-    suites: Sequence[SuiteSummary],
+    evals: Sequence[EvalSummary],
     tests: Mapping[str, str],
     below: Sequence[str],
     limits: _MarkdownLimits,
@@ -234,7 +234,7 @@ def _parts(
     if document.prompts and document.decision != "refused":
         if reasons or document.refusals:
             yield ""
-        yield from prompt_table(document, suites)
+        yield from prompt_table(document, evals)
     yield from _anchors(document)
     yield from _guards(document)
     for prompt in document.prompts:
@@ -247,7 +247,7 @@ def _parts(
     yield from _cases(document, limits)
     yield from below
     yield ""
-    cut_off = cut_off_notes([suite for suite in suites if suite.side == "candidate"])
+    cut_off = cut_off_notes([eval_ for eval_ in evals if eval_.side == "candidate"])
     if notes := [*document.notes, *cut_off]:
         yield from (f"- {shown_text(note)}" for note in notes)
         yield ""

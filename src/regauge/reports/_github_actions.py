@@ -193,7 +193,7 @@ def comment_markdown(
 def _alerts(record: RunRecord, event: PullRequestEvent) -> Iterator[str]:
     """Differences of GitHub and the run record: a fork controls its record, not the event."""
     decision = record.decision
-    is_green = not any(suite.failed or suite.unmeasured for suite in record.suites)
+    is_green = not any(eval_.failed or eval_.unmeasured for eval_ in record.evals)
     if decision is not None:
         is_green = decision.exit_code == 0
     if event.conclusion not in {"", "success"} and is_green:

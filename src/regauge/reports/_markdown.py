@@ -19,15 +19,15 @@ from regauge.reports._console import (
     COMPARED,
     NOT_BLOCKING,
     cut_off_note,
+    eval_cells,
+    eval_titles,
     failed_test_lines,
     failed_tests_text,
     money,
+    named_evals,
     named_rows,
-    named_suites,
     quantity,
     rates_of_k,
-    suite_cells,
-    suite_names,
 )
 from regauge.reports._tally import label_table, wrong_labels
 from regauge.wording import plural, printable
@@ -35,7 +35,7 @@ from regauge.wording import plural, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from regauge.reports._documents import RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._documents import EvalSummary, RunRecord, Suggestion
 
 _NAME = re.compile(r"[A-Za-z0-9_.+/~^-]{1,250}")
 
@@ -149,7 +149,7 @@ def run_markdown(
     title: str = "",
     notes: Sequence[str] = (),
 ) -> str:
-    """The table of suites, then failed and unmeasured cases with their reasons.
+    """The table of evals, then failed and unmeasured cases with their reasons.
 
     Args:
         record: The run.
@@ -157,12 +157,12 @@ def run_markdown(
         title: The headline; by default, the counts of the run.
         notes: Notes below the table.
     """
-    suites, rows = named_suites(record.suites), named_rows(rows, record)
+    evals, rows = named_evals(record.evals), named_rows(rows, record)
     title = title or run_headline(record)
-    lines = [f"### regauge: {title}", "", *suite_table(suites), *_rates(suites)]
-    notes = [*(f"note: {note}" for note in notes), *cut_off_notes(suites)]
+    lines = [f"### regauge: {title}", "", *eval_table(evals), *_rates(evals)]
+    notes = [*(f"note: {note}" for note in notes), *cut_off_notes(evals)]
     lines += ["", *(f"- {shown_text(note)}" for note in notes)] if notes else []
-    lines += [*_criteria_notes(suites), *_judge_notes(suites), *_label_tables(suites)]
+    lines += [*_criteria_notes(evals), *_judge_notes(evals), *_label_tables(evals)]
     troubled: list[dict[str, Any]] = []
     conversations: list[dict[str, Any]] = []
     count = 0
@@ -174,7 +174,7 @@ def run_markdown(
             if row.get("messages") and len(conversations) < _CONVERSATIONS_MAX:
                 conversations.append(row)
     if troubled:
-        several = {suite.prompt for suite in suites if suite.comparison is not None}
+        several = {eval_.prompt for eval_ in evals if eval_.comparison is not None}
         cells = [_case_cells(row, with_model=row["prompt"] in several) for row in troubled]
         lines += ["", *table_lines(("case", "trial", "what", "why"), cells, numbers=slice(1, 2))]
         if count > _FAILED_CASES_MAX:
@@ -188,18 +188,18 @@ def run_markdown(
     return "\n".join(lines) + "\n"
 
 
-def cut_off_notes(suites: Sequence[SuiteSummary]) -> list[str]:
-    """A line per suite with passed outputs that end at their token limit."""
-    names = suite_names(suites)
-    return [cut_off_note(suite, names) for suite in suites if suite.cut_off]
+def cut_off_notes(evals: Sequence[EvalSummary]) -> list[str]:
+    """A line per eval with passed outputs that end at their token limit."""
+    names = eval_titles(evals)
+    return [cut_off_note(eval_, names) for eval_ in evals if eval_.cut_off]
 
 
 def run_headline(record: RunRecord) -> str:
     """The counts of a run without a decision, in words."""
-    failed = sum(suite.failed for suite in record.suites)
-    unmeasured = sum(suite.unmeasured for suite in record.suites)
-    not_blocking = sum(suite.not_blocking for suite in record.suites)
-    count = plural(sum(suite.cases for suite in record.suites), "case")
+    failed = sum(eval_.failed for eval_ in record.evals)
+    unmeasured = sum(eval_.unmeasured for eval_ in record.evals)
+    not_blocking = sum(eval_.not_blocking for eval_ in record.evals)
+    count = plural(sum(eval_.cases for eval_ in record.evals), "case")
     apart = failed_tests_text(record.failed_tests)
     if record.status == "interrupted":
         return f"interrupted after {count}{apart}"
@@ -218,24 +218,24 @@ def failed_test_blocks(tests: Mapping[str, str]) -> list[str]:
     return ["", "Failed apart from judges:", "", *(f"- {line}" for line in lines)] if lines else []
 
 
-def suite_table(suites: Sequence[SuiteSummary]) -> list[str]:
-    """The table of suites; several models of a prompt are compared with the first."""
-    has_comparison = any(suite.comparison for suite in suites)
+def eval_table(evals: Sequence[EvalSummary]) -> list[str]:
+    """The table of evals; several models of a prompt are compared with the first."""
+    has_comparison = any(eval_.comparison for eval_ in evals)
     counts = [
-        name for name in _COUNTS if name != NOT_BLOCKING or any(row.not_blocking for row in suites)
+        name for name in _COUNTS if name != NOT_BLOCKING or any(row.not_blocking for row in evals)
     ]
     numbers = (*counts, *(COMPARED if has_comparison else ()), *_CALLS)
     heads = ["pass rate (95 % interval)" if name == "pass rate" else name for name in numbers]
     rows = [
         [*(escape_markdown(cells[name]) for name in _TEXTS), *(cells[name] for name in numbers)]
-        for cells in map(suite_cells, suites)
+        for cells in map(eval_cells, evals)
     ]
     return [*table_lines((*_TEXTS, *heads), rows, numbers=slice(len(_TEXTS), None))]
 
 
-def _rates(suites: Sequence[SuiteSummary]) -> list[str]:
-    """pass^k and pass@k of suites with several trials."""
-    rates = {suite.prompt: rates_of_k(suite) for suite in suites}
+def _rates(evals: Sequence[EvalSummary]) -> list[str]:
+    """pass^k and pass@k of evals with several trials."""
+    rates = {eval_.prompt: rates_of_k(eval_) for eval_ in evals}
     return [
         line
         for prompt, text in rates.items()
@@ -255,9 +255,9 @@ def _conversations(rows: Iterable[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
+def _criteria_notes(evals: Sequence[EvalSummary]) -> list[str]:
     """A line with failed blocking verdicts by criterion; empty with fewer than two criteria."""
-    judges = [judge for suite in suites for judge in suite.judges if judge.blocking]
+    judges = [judge for eval_ in evals for judge in eval_.judges if judge.blocking]
     notes: list[str] = []
     for criterion in CRITERIA:
         failed = sum(judge.failed for judge in judges if judge.criterion == criterion)
@@ -269,34 +269,34 @@ def _criteria_notes(suites: Sequence[SuiteSummary]) -> list[str]:
     return ["", f"Failed verdicts by criterion: {', '.join(notes)}."]
 
 
-def _judge_notes(suites: Sequence[SuiteSummary]) -> list[str]:
+def _judge_notes(evals: Sequence[EvalSummary]) -> list[str]:
     """The model calls of judges, and the advisory judges."""
-    calls = sum(suite.judge_calls for suite in suites)
+    calls = sum(eval_.judge_calls for eval_ in evals)
     notes: list[str] = []
     if calls:
-        tokens = sum(suite.judge_input_tokens + suite.judge_output_tokens for suite in suites)
-        cost = money(sum_if_known(suite.judge_cost_usd for suite in suites))
+        tokens = sum(eval_.judge_input_tokens + eval_.judge_output_tokens for eval_ in evals)
+        cost = money(sum_if_known(eval_.judge_cost_usd for eval_ in evals))
         call_count = plural(calls, "model call")
         notes += ["", f"Judges made {call_count}: {quantity(tokens)} tokens, {cost}."]
-    advisory = [(suite, judge) for suite in suites for judge in suite.judges if not judge.blocking]
+    advisory = [(eval_, judge) for eval_ in evals for judge in eval_.judges if not judge.blocking]
     if advisory:
         notes += ["", "Advisory judges:", ""]
         notes += [
-            f"- {escape_markdown(suite.prompt)}: {escape_markdown(judge.name)}"
+            f"- {escape_markdown(eval_.prompt)}: {escape_markdown(judge.name)}"
             f" ({escape_markdown(judge.status_reason)}), passed {judge.passed},"
             f" failed {judge.failed}"
-            for suite, judge in advisory
+            for eval_, judge in advisory
         ]
     return notes
 
 
-def _label_tables(suites: Sequence[SuiteSummary]) -> list[str]:
+def _label_tables(evals: Sequence[EvalSummary]) -> list[str]:
     """The confusion matrix of each judge with wrong labels."""
     lines: list[str] = []
-    for suite in suites:
-        for judge in wrong_labels(suite):
+    for eval_ in evals:
+        for judge in wrong_labels(eval_):
             head, *rows = [[escape_markdown(cell) for cell in row] for row in label_table(judge)]
-            title = f"Labels of {escape_markdown(suite.prompt)} by {escape_markdown(judge.name)}:"
+            title = f"Labels of {escape_markdown(eval_.prompt)} by {escape_markdown(judge.name)}:"
             lines += ["", title, "", *table_lines(head, rows, numbers=slice(1, None))]
     return lines
 

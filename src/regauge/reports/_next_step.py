@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from regauge.project import TARGET_KINDS
-from regauge.reports._console import prompt_of_suite
+from regauge.reports._console import prompt_of_eval
 from regauge.reports._documents import NextDocument
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _after_accepting(document: DecisionDocument, evals_option: Sequence[str]) ->
         return NextDocument(text="have undecided cases tested before the merge", command=command)
     if not changed:
         return NextDocument(text="merge")
-    names = dict.fromkeys(map(prompt_of_suite, changed))
+    names = dict.fromkeys(map(prompt_of_eval, changed))
     return NextDocument(
         text="merge, then update the baseline on the base branch",
         command=shlex.join(["regauge", "baseline", "update", *names, *evals_option]),
@@ -123,7 +123,7 @@ def _after_rejecting(document: DecisionDocument, evals_option: Sequence[str]) ->
     if targets.intersection((*blocking, *worse)):
         accept = ", or accept broken cases in its `changelog`" if blocking else ""
         steps.append(f"revert or edit the code of the target{accept}")
-    prompts = list(dict.fromkeys(map(prompt_of_suite, names)))
+    prompts = list(dict.fromkeys(map(prompt_of_eval, names)))
     if prompts:
         several = len(prompts) > 1
         prompt = f"prompts ({', '.join(prompts)})" if several else "prompt"

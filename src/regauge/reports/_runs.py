@@ -113,7 +113,7 @@ def read_rows(run: Path) -> Iterator[dict[str, Any]]:
         yield parse_row(path, number, line)[0].model_dump()
     # A killed run has no record.
     is_recorded = os.path.lexists(run / "run.json")
-    trials = sum(suite.trials for suite in read_record(run).suites) if is_recorded else 0
+    trials = sum(eval_.trials for eval_ in read_record(run).evals) if is_recorded else 0
     if number < trials:
         fix = "copy its directory again, or repeat the run"
         raise InvalidFileError.at_place(path, f"it has {number} of {trials} trials", fix)

@@ -13,7 +13,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.model_id import is_simulated
-from regauge.reports._documents import JudgeName, LabelRow, ModelComparison, SuiteSummary
+from regauge.reports._documents import EvalSummary, JudgeName, LabelRow, ModelComparison
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -131,14 +131,14 @@ def label_table(judge: JudgeName) -> list[list[str]]:
     ]
 
 
-def wrong_labels(suite: SuiteSummary) -> list[JudgeName]:
-    """The judges of a suite with wrong labels; empty for a gate run.
+def wrong_labels(eval_: EvalSummary) -> list[JudgeName]:
+    """The judges of an eval with wrong labels; empty for a gate run.
 
     The matrices of a gate run are in its HTML and JSON reports only.
     """
-    if suite.side is not None:
+    if eval_.side is not None:
         return []
-    return [judge for judge in suite.judges if any(row.recall < 1 for row in judge.labels)]
+    return [judge for judge in eval_.judges if any(row.recall < 1 for row in judge.labels)]
 
 
 _CHECKS = "checks"  # the judge for `checks` of golden cases
@@ -201,7 +201,7 @@ class _Usage:
 
 @dataclass(slots=True)
 class _JudgeCount:
-    """The running counts of one judge of a suite.
+    """The running counts of one judge of an eval.
 
     Attributes:
         usage: Verdicts by outcome, `judgements` with calls, and the usage of these calls.
@@ -260,8 +260,8 @@ class _Node(NamedTuple):
 
 
 @dataclass(slots=True)
-class _SuiteCount:
-    """The running counts of one suite.
+class _EvalCount:
+    """The running counts of one eval.
 
     Attributes:
         case_counts: Passed and measured trials of each settled case, to compare models.
@@ -337,7 +337,7 @@ class _SuiteCount:
         for judge in self.judges.values():
             judge.labelled.clear()
 
-    def join(self, other: _SuiteCount) -> None:
+    def join(self, other: _EvalCount) -> None:
         """Add the counts of other, settled cases."""
         self.usage.join(other.usage)
         self.settled_outcomes += other.settled_outcomes
@@ -370,7 +370,7 @@ class _SuiteCount:
             numbers[case] += 1
         return outcomes, counts
 
-    def summary(self) -> SuiteSummary:
+    def summary(self) -> EvalSummary:
         first, usage = self.first, self.usage
         outcomes, cases = self._count_nodes()
         outcomes += self.settled_outcomes
@@ -390,7 +390,7 @@ class _SuiteCount:
         if first.get("side") is None:
             counts = self.settled_cases + Counter(cases.values())
         several = all(trials > 1 for _, trials in counts)
-        return SuiteSummary(
+        return EvalSummary(
             prompt=first["prompt"],
             version=first["version"],
             prompt_digest=first["prompt_digest"],
@@ -484,8 +484,8 @@ def _over_k(
 class RunTally:
     """The counts of a run, row by row."""
 
-    _suites: dict[tuple[str | None, ...], _SuiteCount] = field(
-        default_factory=dict[tuple[str | None, ...], _SuiteCount]
+    _evals: dict[tuple[str | None, ...], _EvalCount] = field(
+        default_factory=dict[tuple[str | None, ...], _EvalCount]
     )
     _causes: dict[tuple[str, str], CauseGroup] = field(
         default_factory=dict[tuple[str, str], CauseGroup]
@@ -495,10 +495,10 @@ class RunTally:
         """Count one row, in the shape of `TrialRow`."""
         names = (row["prompt"], row["version"], row["dataset"], row["model"], row.get("side"))
         key = (*names, eval_of(row["node"]))
-        suite = self._suites.get(key)
-        if suite is None:
-            suite = self._suites[key] = _SuiteCount(row)
-        suite.add(row)
+        eval_ = self._evals.get(key)
+        if eval_ is None:
+            eval_ = self._evals[key] = _EvalCount(row)
+        eval_.add(row)
         cause = row["cause"]
         if cause is not None and not _left_to_gate(row):
             group = self._causes.setdefault(
@@ -515,13 +515,13 @@ class RunTally:
             Whether one of these items had passed.
         """
         passed = [
-            (suite, node, suite.nodes[node])
+            (eval_, node, eval_.nodes[node])
             for node in nodes
-            for suite in self._suites.values()
-            if node in suite.nodes and suite.nodes[node].outcome == "passed"
+            for eval_ in self._evals.values()
+            if node in eval_.nodes and eval_.nodes[node].outcome == "passed"
         ]
-        for suite, node, counts in passed:
-            suite.nodes[node] = counts._replace(outcome="failed")
+        for eval_, node, counts in passed:
+            eval_.nodes[node] = counts._replace(outcome="failed")
         return bool(passed)
 
     def settle(self, *, compares_models: bool) -> None:
@@ -530,16 +530,16 @@ class RunTally:
         Args:
             compares_models: Whether models are compared by case.
         """
-        for suite in self._suites.values():
-            suite.settle(compares_models=compares_models)
+        for eval_ in self._evals.values():
+            eval_.settle(compares_models=compares_models)
 
     def join(self, other: RunTally) -> None:
         """Add the counts of other, settled cases of the same run."""
-        for key, suite in other._suites.items():
-            if key in self._suites:
-                self._suites[key].join(suite)
+        for key, eval_ in other._evals.items():
+            if key in self._evals:
+                self._evals[key].join(eval_)
             else:
-                self._suites[key] = suite
+                self._evals[key] = eval_
         for key, group in other._causes.items():
             cause = self._causes.setdefault(key, group)
             cause.cases |= group.cases
@@ -548,39 +548,39 @@ class RunTally:
     def not_blocking(self) -> dict[str, list[str]]:
         """Failed cases that do not fail the run, with the reason, by prompt."""
         cases: dict[str, list[str]] = {}
-        for suite in self._suites.values():
-            if suite.not_blocking:
-                cases.setdefault(suite.first["prompt"], []).extend(suite.not_blocking.values())
+        for eval_ in self._evals.values():
+            if eval_.not_blocking:
+                cases.setdefault(eval_.first["prompt"], []).extend(eval_.not_blocking.values())
         return cases
 
-    def suites(
+    def evals(
         self, models: Sequence[str] = (), *, across_versions: bool = False
-    ) -> list[SuiteSummary]:
-        """A summary per suite, in order of appearance.
+    ) -> list[EvalSummary]:
+        """A summary per eval, in order of appearance.
 
         Args:
             models: The run's models; the others are compared with the first.
             across_versions: Whether to compare versions of a prompt, too.
         """
         ranks = {model: number for number, model in enumerate(models)}
-        groups: dict[tuple[Any, ...], list[_SuiteCount]] = {}
-        evals = Counter(key[:-1] for key in self._suites)
+        groups: dict[tuple[Any, ...], list[_EvalCount]] = {}
+        evals = Counter(key[:-1] for key in self._evals)
         several = {(key[0], key[2]) for key, count in evals.items() if count > 1}
-        for suite in self._suites.values():
-            first = suite.first
-            side_key = id(suite) if first.get("side") else None  # a gate compares its sides itself
+        for eval_ in self._evals.values():
+            first = eval_.first
+            side_key = id(eval_) if first.get("side") else None  # a gate compares its sides itself
             version = None if across_versions else first["version"]
             # A renamed eval is compared, too, unless its dataset has several.
             pair = (first["prompt"], first["dataset"])
             key = (*pair, version, eval_of(first["node"]) if pair in several else "", side_key)
-            groups.setdefault(key, []).append(suite)
+            groups.setdefault(key, []).append(eval_)
         for group in groups.values():
-            group.sort(key=lambda suite: ranks.get(suite.first["model"], len(ranks)))
-        summaries: list[SuiteSummary] = []
+            group.sort(key=lambda eval_: ranks.get(eval_.first["model"], len(ranks)))
+        summaries: list[EvalSummary] = []
         for group in groups.values():
-            of_group = [suite.summary() for suite in group]
+            of_group = [eval_.summary() for eval_ in group]
             if len(group) > 1:
-                comparisons = compare_models([suite.counts_of_cases() for suite in group])
+                comparisons = compare_models([eval_.counts_of_cases() for eval_ in group])
                 of_group = [
                     summary.model_copy(update={"comparison": comparison})
                     for summary, comparison in zip(of_group, comparisons, strict=True)
@@ -702,9 +702,9 @@ def _compare(counts: CaseCounts, first: CaseCounts | None, *, tests: int) -> Mod
 def models_of(record: RunRecord) -> dict[str, list[str]]:
     """The models that a run compares, in order, by prompt."""
     models: dict[str, dict[str, None]] = {}
-    for suite in record.suites:
-        if suite.comparison is not None:
-            models.setdefault(suite.prompt, {})[suite.model] = None
+    for eval_ in record.evals:
+        if eval_.comparison is not None:
+            models.setdefault(eval_.prompt, {})[eval_.model] = None
     return {prompt: list(names) for prompt, names in models.items()}
 
 

@@ -28,7 +28,7 @@ from regauge.files import write_whole
 from regauge.git import run_git, work_tree
 from regauge.providers import shown_messages
 from regauge.recordings import map_texts
-from regauge.reports._documents import GitState, JobState, RunRecord, ShardSuite
+from regauge.reports._documents import GitState, JobState, RunRecord, ShardEval
 from regauge.reports._tally import RunTally
 from regauge.runner import MissingCompletions, MissingJudgements
 from regauge.strict_json import is_list, is_mapping
@@ -146,7 +146,7 @@ class RunEnd:
     omissions: list[str] = field(default_factory=list[str])
     trouble: list[str] = field(default_factory=list[str])
     unwritten: list[str] = field(default_factory=list[str])
-    parts: list[ShardSuite] = field(default_factory=list[ShardSuite])
+    parts: list[ShardEval] = field(default_factory=list[ShardEval])
 
     def merge(self, other: RunEnd) -> RunEnd:
         """Merge the ends of two processes, which plan the same cases and write different files."""
@@ -195,39 +195,39 @@ def _add_counts(before: Mapping[str, int], later: Mapping[str, int]) -> dict[str
 
 def parts_of(
     evals_by_node: Mapping[str, Sequence[Eval]], selected: Sequence[PlannedCase]
-) -> list[ShardSuite]:
+) -> list[ShardEval]:
     """A shard's part of each eval.
 
     Args:
-        evals_by_node: The suites of each eval, by node id.
+        evals_by_node: The evals of each eval, by node id.
         selected: The selected cases.
     """
-    counts = Counter(id(case.suite) for case in selected)
+    counts = Counter(id(case.eval) for case in selected)
     digests: dict[Path, str] = {}
-    for suites in evals_by_node.values():
-        for suite in suites:
-            path = suite.dataset.path
+    for evals in evals_by_node.values():
+        for eval_ in evals:
+            path = eval_.dataset.path
             if path not in digests:
                 with path.open("rb") as file:
                     digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
     return [
-        ShardSuite(
+        ShardEval(
             eval=node,
-            prompt=suite.prompt.name,
-            version=str(suite.prompt.version) if suite.prompt.version else None,
-            prompt_digest=suite.prompt.digest,
-            dataset=suite.dataset.name,
-            dataset_digest=digests[suite.dataset.path],
-            model=str(suite.model),
-            judges={judge.name: judge.digest for judge in suite.judges},
-            trials=suite.trials,
-            total=suite.dataset.size,
-            cases=len(suite.dataset),
-            selected_cases=counts[id(suite)],
-            plan=suite.dataset.shard.plan if suite.dataset.shard is not None else "",
+            prompt=eval_.prompt.name,
+            version=str(eval_.prompt.version) if eval_.prompt.version else None,
+            prompt_digest=eval_.prompt.digest,
+            dataset=eval_.dataset.name,
+            dataset_digest=digests[eval_.dataset.path],
+            model=str(eval_.model),
+            judges={judge.name: judge.digest for judge in eval_.judges},
+            trials=eval_.trials,
+            total=eval_.dataset.size,
+            cases=len(eval_.dataset),
+            selected_cases=counts[id(eval_)],
+            plan=eval_.dataset.shard.plan if eval_.dataset.shard is not None else "",
         )
-        for node, suites in evals_by_node.items()
-        for suite in suites
+        for node, evals in evals_by_node.items()
+        for eval_ in evals
     ]
 
 
@@ -242,23 +242,23 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
         result: The judged trials of one case.
         side: The side of the trials, with `--gate`; else None.
     """
-    suite, case = result.suite, result.case
+    eval_, case = result.eval, result.case
     outcome = result.outcome
     for trial in result.trials:
         completion = trial.sourced_completion.completion if trial.sourced_completion else None
         messages = shown_messages(completion) if completion else ()
         yield {
             "node": result.node_id,
-            "prompt": suite.prompt.name,
-            "version": suite.version or None,
-            "prompt_digest": suite.prompt.digest,
-            "dataset": suite.dataset.name,
+            "prompt": eval_.prompt.name,
+            "version": eval_.version or None,
+            "prompt_digest": eval_.prompt.digest,
+            "dataset": eval_.dataset.name,
             "case": case.id,
             "case_digest": case.digest,
             "tier": case.tier,
             "split": case.split,
             "tags": list(case.tags),
-            "model": str(suite.model),
+            "model": str(eval_.model),
             "trial": trial.number,
             "request_digest": trial.request_digest,
             "case_outcome": outcome,
@@ -493,7 +493,7 @@ class RunWriter:
             command=list(command),
             git=git,
             options=dict(options),
-            suites=self.tally.suites(options.get("models") or ()),
+            evals=self.tally.evals(options.get("models") or ()),
             suggestions=list(suggestions),
             failed_tests=dict(failed_tests or {}),
             shard=shard,
@@ -564,10 +564,10 @@ def _finite(value: object) -> object:
 
 def junit_properties(result: EvalResult) -> Iterator[tuple[str, object]]:
     """JUnit properties of the case, then of each trial."""
-    yield "regauge.prompt", str(result.suite.prompt.id)
+    yield "regauge.prompt", str(result.eval.prompt.id)
     yield "regauge.case", result.case.id
     yield "regauge.tier", result.case.tier
-    yield "regauge.model", str(result.suite.model)
+    yield "regauge.model", str(result.eval.model)
     yield "regauge.trials", len(result.trials)
     yield "regauge.passed", result.passed
     for trial in result.trials:

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from regauge.gate import (
         CaseComparison,
         CaseReport,
+        EvalBase,
         FinalDecision,
         GateOutcome,
         GateResult,
         Side,
-        SuiteBase,
     )
     from regauge.mutate import ChangedGuards
     from regauge.prompts import Prompt
@@ -103,37 +103,37 @@ def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
 
 
 def prompt_document(
-    decided: GateResult, suite_base: SuiteBase, guards: Iterable[ChangedGuards] = ()
+    decided: GateResult, eval_base: EvalBase, guards: Iterable[ChangedGuards] = ()
 ) -> PromptDocument:
     """The document of one prompt."""
-    suite, base = suite_base.candidate, suite_base.base
+    eval_, base = eval_base.candidate, eval_base.base
     base_commit = decided.comparison.base_commit
     project = base_commit.project
     return PromptDocument(
-        prompt=suite_base.name,
-        dataset=suite.dataset.name,
-        path=str(project.relative(suite.prompt.path)),
-        state="new" if base is None else "unchanged" if suite_base.unchanged else "changed",
-        version=suite.version or None,
+        prompt=eval_base.name,
+        dataset=eval_.dataset.name,
+        path=str(project.relative(eval_.prompt.path)),
+        state="new" if base is None else "unchanged" if eval_base.unchanged else "changed",
+        version=eval_.version or None,
         base_version=(base.version or None) if base else None,
-        digest=suite.prompt.digest,
+        digest=eval_.prompt.digest,
         base_digest=base.prompt.digest if base else None,
-        model=str(suite.model),
+        model=str(eval_.model),
         base_model=str(base.model) if base else None,
-        simulated=is_simulated(str(suite.model)),
-        line=changed_line(suite.prompt, base.prompt) if base is not None else 1,
-        diff=_prompt_diff(decided, suite_base),
-        counts=status_counts(decided.outcome, suite_base.name),
-        test=suite_test(decided.outcome, suite_base.name),
-        anchor=decided.anchors.get(suite_base.name),
+        simulated=is_simulated(str(eval_.model)),
+        line=changed_line(eval_.prompt, base.prompt) if base is not None else 1,
+        diff=_prompt_diff(decided, eval_base),
+        counts=status_counts(decided.outcome, eval_base.name),
+        test=suite_test(decided.outcome, eval_base.name),
+        anchor=decided.anchors.get(eval_base.name),
         guards=[
             guards_document(guard_changes, decided.comparison.base_commit.ref)
             for guard_changes in guards
-            if guard_changes.suite == suite_base.name
+            if guard_changes.eval == eval_base.name
         ],
         rules=[
             rule_document(rule, diagnostic, project.relative)
-            for rule, diagnostic in decided.rules(suite_base)
+            for rule, diagnostic in decided.rules(eval_base)
         ],
     )
 
@@ -151,17 +151,17 @@ def rule_document(
     )
 
 
-def _prompt_diff(decided: GateResult, suite_base: SuiteBase) -> str:
-    base, path = suite_base.base, suite_base.candidate.prompt.path
-    suites = (suite for suite in decided.comparison.suites if suite.candidate.prompt.path == path)
-    if next(suites) is not suite_base:
+def _prompt_diff(decided: GateResult, eval_base: EvalBase) -> str:
+    base, path = eval_base.base, eval_base.candidate.prompt.path
+    evals = (eval_ for eval_ in decided.comparison.evals if eval_.candidate.prompt.path == path)
+    if next(evals) is not eval_base:
         return ""
-    if base is None or base.prompt.source == suite_base.candidate.prompt.source:
+    if base is None or base.prompt.source == eval_base.candidate.prompt.source:
         return ""
     place = str(decided.comparison.base_commit.project.relative(path))
     files = f"{place} ({decided.comparison.base_commit.ref})", place
     return "\n".join(
-        prompt_diff(base.prompt.source, suite_base.candidate.prompt.source, files=files)
+        prompt_diff(base.prompt.source, eval_base.candidate.prompt.source, files=files)
     )
 
 
@@ -217,7 +217,7 @@ def decision_document(
         guards: The instructions that lose or get a guard.
     """
     comparison, outcome, audit = decided.comparison, decided.outcome, decided.audit
-    prompts = [prompt_document(decided, suite, guards) for suite in comparison.suites]
+    prompts = [prompt_document(decided, eval_, guards) for eval_ in comparison.evals]
     decision = held_to_floor(decided.decision, prompts)
     relative = comparison.base_commit.project.relative
     unmeasured = [
@@ -282,7 +282,7 @@ def decision_document(
         (error.kind if isinstance(error, ProviderError) else type(error).__name__, str(error))
         for error in decided.errors()
     )
-    options = [suite.candidate.evals_option for suite in comparison.suites]
+    options = [eval_.candidate.evals_option for eval_ in comparison.evals]
     evals_option = next(filter(None, options), None)
     step = next_step(document, missing, fix=fix, evals_option=evals_option or ())
     return document.model_copy(update={"next": step})
@@ -441,7 +441,7 @@ def _evidence(
         unmeasured=cause_of_case(decided, *comparison.case.key),
         across_models=candidate is not None
         and base is not None
-        and are_models(str(base.suite.model), str(candidate.suite.model)),
+        and are_models(str(base.eval.model), str(candidate.eval.model)),
         base_unavailable=comparison.case.prompt in decided.base_unavailable,
         outputs=read_outputs,
     )

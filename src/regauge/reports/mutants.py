@@ -153,12 +153,12 @@ def missing_lines(report: MutationReport) -> Iterator[str]:
     missing = report.missing
     if missing is None:
         return
-    suite = missing.suite
+    eval_ = missing.eval
     reasons = dict.fromkeys(row.reason for row in report.mutants if not row.measured)
     yield f"not measured: {plural(missing.mutants, 'mutant')} ({'; '.join(reasons)})"
     yield (
-        f"known from recordings: {suite.able} of {plural(suite.cases, 'case')} can guard an"
-        f" instruction; {suite.tracked} tracked, {suite.failing} failing on the base"
+        f"known from recordings: {eval_.able} of {plural(eval_.cases, 'case')} can guard an"
+        f" instruction; {eval_.tracked} tracked, {eval_.failing} failing on the base"
     )
     cost = "cost unknown" if missing.cost_usd is None else money(missing.cost_usd)
     yield (
@@ -280,7 +280,7 @@ def guards_document(guards: ChangedGuards, ref: str) -> GuardsDocument:
         ref: The base as named in the command.
     """
     now, base = guards.now, guards.base
-    of = f" of {guards.prompt}" if guards.prompt != guards.suite else ""
+    of = f" of {guards.prompt}" if guards.prompt != guards.eval else ""
     message = f"instructions{of} guarded: {now.guarded} of {now.total}"
     if base is not None:
         message += f" ({base.guarded} of {base.total} on {ref})"

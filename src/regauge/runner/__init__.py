@@ -1,7 +1,7 @@
 """Runs evals: binds them to prompts and cases, gets completions, judges them.
 
 `_session.py` is one run in one process. `_spec.py` declares evals and the options of a run, and
-`_suite.py` binds them. `_plan.py` plans the trials. `_answers.py` finds completions, and
+`_eval.py` binds them. `_plan.py` plans the trials. `_answers.py` finds completions, and
 `_drawing.py` calls models for the missing ones; `_lookahead.py` does so before they are judged.
 `_trials.py` runs trials, and `_judging.py` judges them. `_result.py` is what a test function
 receives, with the text of a failure.
@@ -18,6 +18,7 @@ from regauge.runner._drawing import (
     RunProgress as RunProgress,
     ticking as ticking,
 )
+from regauge.runner._eval import Eval as Eval
 from regauge.runner._missing import (
     MissingCompletions as MissingCompletions,
     MissingJudgements as MissingJudgements,
@@ -54,7 +55,6 @@ from regauge.runner._spec import (
     resolve_options as resolve_options,
     spec_of as spec_of,
 )
-from regauge.runner._suite import Eval as Eval
 from regauge.runner._trials import (
     TrialRunner as TrialRunner,
     unmeasured_trial as unmeasured_trial,

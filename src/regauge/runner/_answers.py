@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from regauge.providers import Completion
     from regauge.providers.embeddings import OpenAIEmbedder
     from regauge.recordings import Claim
+    from regauge.runner._eval import Eval
     from regauge.runner._plan import CaseRequest, PlannedCase, ShardFiles
-    from regauge.runner._suite import Eval
 
 _File = TypeVar("_File")
 # Seconds between two tries for the lock of the embeddings.
@@ -200,15 +200,15 @@ class Completions:
 
     def has(self, planned_case: PlannedCase, key: RecordingKey) -> bool:
         """Return whether a completion of the prompt is recorded or stored."""
-        if planned_case.suite.target is not None and planned_case.suite.target.outputs is not None:
+        if planned_case.eval.target is not None and planned_case.eval.target.outputs is not None:
             return self._output(planned_case, key.trial) is not None
         if planned_case.converses:
             try:
                 return self._conversation(PlannedTrial(planned_case, key.trial)) is not None
             except UnmeasuredError:
                 return True  # it has its reason: a recording changes nothing
-        suite = planned_case.suite
-        completion_key = CompletionKey(suite.prompt.name, key, key.trial, suite.model.provider)
+        eval_ = planned_case.eval
+        completion_key = CompletionKey(eval_.prompt.name, key, key.trial, eval_.model.provider)
         file = self._committed_file(completion_key)
         if file is not None and key in file:
             return True
@@ -221,15 +221,15 @@ class Completions:
             digest = ""  # its first call is a request of its own
             if calls_of(PlannedTrial(planned_case, 0), self.find_call)[1]:
                 return False
-        file = self.file(planned_case.suite.prompt.name)
+        file = self.file(planned_case.eval.prompt.name)
         return file.cases_with_other_digest(
-            planned_case.case.id, digest, model=str(planned_case.suite.model)
+            planned_case.case.id, digest, model=str(planned_case.eval.model)
         )
 
     def find_trial(self, planned_trial: PlannedTrial) -> SourcedCompletion | None:
         """The recorded or stored completion of a trial, or None."""
-        suite = planned_trial.planned_case.suite
-        if suite.target is not None and suite.target.outputs is not None:
+        eval_ = planned_trial.planned_case.eval
+        if eval_.target is not None and eval_.target.outputs is not None:
             output = self._output(planned_trial.planned_case, planned_trial.trial)
             return (
                 None if output is None else SourcedCompletion(completion=output, source="recording")
@@ -248,7 +248,7 @@ class Completions:
         planned_case = planned_trial.planned_case
         # Most trials are committed, and need no decoding.
         if planned_case.converses or planned_trial.key not in self.file(
-            planned_case.suite.prompt.name
+            planned_case.eval.prompt.name
         ):
             self.find_trial(planned_trial)
 
@@ -423,7 +423,7 @@ class Completions:
     @staticmethod
     def _output(planned_case: PlannedCase, trial: int) -> Completion | None:
         """The output of a `recorded` target; each purpose counts its trials from 0."""
-        target = planned_case.suite.target
+        target = planned_case.eval.target
         assert target is not None
         assert target.outputs is not None
         if _EVALS_TRIALS <= trial < PURPOSE_TRIALS:
@@ -531,22 +531,22 @@ class Embeddings:
         """
         self._base = None if self._mode == "none" else base
 
-    def bind(self, suites: Sequence[Eval]) -> tuple[Eval, ...]:
+    def bind(self, evals: Sequence[Eval]) -> tuple[Eval, ...]:
         """The evals of one prompt, whose judges use recorded embeddings instead of models.
 
         Raises:
             UsageError: Models may be called, and the provider of one is not declared.
         """
-        give = partial(self._with_vectors, prompt=suites[0].prompt.name)
+        give = partial(self._with_vectors, prompt=evals[0].prompt.name)
         judges = tuple(
             give(judge)
             if is_semantic(judge)
             else judge.with_vectors(give)
             if isinstance(judge, CaseChecks)
             else judge
-            for judge in suites[0].judges
+            for judge in evals[0].judges
         )
-        return tuple(replace(suite, judges=judges) for suite in suites)
+        return tuple(replace(eval_, judges=judges) for eval_ in evals)
 
     def _with_vectors(self, judge: SemanticJudge, prompt: str) -> SemanticJudge:
         from regauge.judges import EmbeddingModel

@@ -228,13 +228,13 @@ class CasesInBudget:
     @contextmanager
     def trial(self, planned_trial: PlannedTrial) -> Generator[None]:
         """Count the calls of a trial within the block."""
-        suite = planned_trial.planned_case.suite
-        several = suite.trials > 1 or suite.model_judges or planned_trial.planned_case.converses
+        eval_ = planned_trial.planned_case.eval
+        several = eval_.trials > 1 or eval_.model_judges or planned_trial.planned_case.converses
         if not several or not self._budget.is_limited:
             yield
             return
-        key = (suite.prompt.name, planned_trial.planned_case.case.id)
-        self._trials[key] = suite.trials
+        key = (eval_.prompt.name, planned_trial.planned_case.case.id)
+        self._trials[key] = eval_.trials
         self._active[key] += 1
         try:
             yield

@@ -244,12 +244,12 @@ class _Conversation:
         script = planned_trial.planned_case.case.script
         assert script is not None
         self._draw = planned_trial
-        self._suite = planned_trial.planned_case.suite
+        self._eval = planned_trial.planned_case.eval
         self._case = planned_trial.planned_case.case
         self._script = script
         self._call = call
         self._opening = replace(
-            self._suite.request(self._case, planned_trial.trial), conversation=""
+            self._eval.request(self._case, planned_trial.trial), conversation=""
         )
         self._messages: list[Message] = []
         self._turn_completions: list[SourcedCompletion] = []
@@ -299,7 +299,7 @@ class _Conversation:
 
     async def _next_persona_message(self) -> str:
         """The next message of the persona, which sees the texts but no tool calls or results."""
-        persona = self._suite.partners.personas[self._script.persona]
+        persona = self._eval.partners.personas[self._script.persona]
         seen = [
             message
             for message in self._messages
@@ -344,7 +344,7 @@ class _Conversation:
             )
             if completion.refusal or completion.finish_reason == "content_filter":
                 return False
-            if not completion.tool_calls or self._suite.target is not None:
+            if not completion.tool_calls or self._eval.target is not None:
                 return True
             for tool_call in completion.tool_calls:
                 content = await self._result(tool_call, turn)
@@ -356,7 +356,7 @@ class _Conversation:
 
     def _request(self) -> CompletionRequest:
         """The next request to the tested prompt or target."""
-        if self._suite.target is not None:
+        if self._eval.target is not None:
             # A target calls its tools itself.
             if "messages" in self._case.inputs:
                 problem = "`messages` is the conversation that a target gets, and an input"
@@ -367,7 +367,7 @@ class _Conversation:
             ]
             inputs = {**self._case.inputs, "messages": messages}
             case = replace(self._case, inputs=inputs, script=None)
-            return self._suite.request(case, self._draw.trial)
+            return self._eval.request(case, self._draw.trial)
         opening = self._opening
         return replace(opening, messages=(*opening.messages, *self._messages))
 
@@ -381,7 +381,7 @@ class _Conversation:
             return error_content("the arguments are not a JSON object")
         tools = self._script.tools
         if tools is not None and (function_name := tools.find_function(call.name)) is not None:
-            target = self._suite.partners.functions[function_name]
+            target = self._eval.partners.functions[function_name]
             case = GoldenCase(
                 id=self._case.id, inputs=arguments, split="train", location=self._case.location
             )
@@ -411,8 +411,8 @@ class _Conversation:
     ) -> CaseRequest:
         return replace(
             CaseRequest.of_trial(self._draw, request=request),
-            asker_digest=asker or self._suite.prompt.digest,
-            target=target if asker else self._suite.target,
+            asker_digest=asker or self._eval.prompt.digest,
+            target=target if asker else self._eval.target,
         )
 
     def _error(self, problem: str, fix: str) -> ConversationError:

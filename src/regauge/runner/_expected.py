@@ -123,9 +123,9 @@ class ExpectedUsage:
 
     def _conversation(self, planned_trial: PlannedTrial, file: str) -> tuple[float, Usage] | None:
         """The mean of the case's recorded conversations, else of others scaled by length."""
-        suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
+        eval_, case = planned_trial.planned_case.eval, planned_trial.planned_case.case
         if file not in self._recorded:
-            personas = {prompt.digest for prompt in suite.partners.prompts}
+            personas = {prompt.digest for prompt in eval_.partners.prompts}
             self._recorded[file] = self._conversations(file, personas)
         recorded = self._recorded[file]
         if case.id in recorded:
@@ -134,7 +134,7 @@ class ExpectedUsage:
         assert script is not None
         other_cases = [
             (recorded[other.id], other.script.length)
-            for other in suite.dataset
+            for other in eval_.dataset
             if other.id in recorded
             and other.script is not None
             and bool(other.script.persona) == bool(script.persona)
@@ -388,7 +388,7 @@ class ExpectedJudging:
             judge: The judge.
             planned_trials: The trials, at least one.
         """
-        recorded = self._judgements(planned_trials[0].planned_case.suite.prompt.name)
+        recorded = self._judgements(planned_trials[0].planned_case.eval.prompt.name)
         all_judgements = recorded.get((judge.name, None))
         if all_judgements is None:
             return self._unrecorded(judge, planned_trials)
@@ -437,7 +437,7 @@ class ExpectedJudging:
         total = ExpectedCalls()
         for planned_trial in samples:
             completion = self._sample(planned_trial)
-            judges = planned_trial.planned_case.suite.model_judges
+            judges = planned_trial.planned_case.eval.model_judges
             before = judges[: [other.name for other in judges].index(judge.name)]
             shared = {
                 RecordingKey.from_request(request)
@@ -495,9 +495,9 @@ class ExpectedJudging:
             planned_trial.planned_case.case,
             planned_trial.planned_case.request(planned_trial.trial),
         )
-        file = self._completions.file(planned_trial.planned_case.suite.prompt.name)
+        file = self._completions.file(planned_trial.planned_case.eval.prompt.name)
         recorded = file.get(planned_trial.key) or self._latest(
-            planned_trial.planned_case.suite.prompt.name
+            planned_trial.planned_case.eval.prompt.name
         ).get(case.id)
         if recorded is not None:
             return recorded.completion
@@ -570,7 +570,7 @@ class _FirstRequests:
         self.requests.append(request)
         planned_case = self.planned_trial.planned_case
         raise MissingRecordingError(
-            prompt=planned_case.suite.prompt.name,
+            prompt=planned_case.eval.prompt.name,
             case=planned_case.case.id,
             trial=self.planned_trial.trial,
             stale=False,

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from regauge.project import Project, RecordMode
     from regauge.providers import Completion, CompletionRequest
     from regauge.recordings import RecordingKey
+    from regauge.runner._eval import Eval
     from regauge.runner._plan import PlannedTrial, ShardFiles
     from regauge.runner._result import SourcedCompletion
-    from regauge.runner._suite import Eval
 
 
 _addresses: Final[ContextVar[list[str] | None]] = ContextVar("regauge_addresses", default=None)
@@ -193,12 +193,12 @@ async def judge_trial(
         model_verdicts: The verdicts of LLM judges, by name.
         offline: Whether functions of users have no network.
     """
-    suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
+    eval_, case = planned_trial.planned_case.eval, planned_trial.planned_case.case
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
     # Rules share it: its JSON is parsed once.
     judged_output = JudgedOutput.from_completion(sourced.completion, case)
-    for judge in suite.judges:
+    for judge in eval_.judges:
         try:
             judged_verdict = model_verdicts.get(judge.name) or JudgedVerdict(
                 judge=judge.name,
@@ -219,11 +219,11 @@ async def judge_trial(
         request_digest=planned_trial.planned_case.digest,
         sourced_completion=sourced,
         verdicts=tuple(verdicts),
-        error=error or _undecided(suite, verdicts),
+        error=error or _undecided(eval_, verdicts),
     )
 
 
-def _undecided(suite: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
+def _undecided(eval_: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
     """The error if no blocking judge decided; None if one did."""
     deciding = [verdict for verdict in verdicts if verdict.blocking]
     if not deciding:
@@ -233,7 +233,7 @@ def _undecided(suite: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | 
             "  fix: add a rule, or calibrate a judge: regauge judges calibrate NAME"
         )
     if all(judged_verdict.verdict.outcome == "abstain" for judged_verdict in deciding):
-        names = ", ".join(judge.name for judge in suite.judges if suite.status_of(judge).blocking)
+        names = ", ".join(judge.name for judge in eval_.judges if eval_.status_of(judge).blocking)
         reasons = [
             f"\n  {judged_verdict.judge}: {judged_verdict.verdict.details.get('why')}"
             for judged_verdict in deciding
@@ -525,7 +525,7 @@ class ModelJudging:
         Raises:
             UnmeasuredError: There is none.
         """
-        suite, case = planned_trial.planned_case.suite, planned_trial.planned_case.case
+        eval_, case = planned_trial.planned_case.eval, planned_trial.planned_case.case
         calls = RunCalls(
             judge=judge,
             planned_trial=planned_trial,
@@ -550,8 +550,8 @@ class ModelJudging:
                 raise
             raise explained from explained.__cause__
         finally:
-            self.used_recordings(suite.prompt.name).calls.update(calls.requests)
-        status = suite.status_of(judge)
+            self.used_recordings(eval_.prompt.name).calls.update(calls.requests)
+        status = eval_.status_of(judge)
         return JudgedVerdict(
             judge=judge.name,
             judge_digest=judge.digest,
@@ -570,7 +570,7 @@ class ModelJudging:
         calls: RunCalls,
     ) -> tuple[Verdict, CallTotals]:
         """The verdict on a recorded or new measurement, with the usage of its calls."""
-        prompt, case = planned_trial.planned_case.suite.prompt.name, planned_trial.planned_case.case
+        prompt, case = planned_trial.planned_case.eval.prompt.name, planned_trial.planned_case.case
         key = measurement_key(judge, completion, case, trial=planned_trial.trial)
         line = self._measurements.find(prompt, key, fresh=self._rejudge(planned_trial))
         if line is None:

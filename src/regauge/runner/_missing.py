@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.project import Settings
     from regauge.runner._answers import Completions
+    from regauge.runner._eval import Eval
     from regauge.runner._expected import ExpectedJudging, ExpectedUsage
     from regauge.runner._plan import PlannedTrial
     from regauge.runner._spec import RunOptions
-    from regauge.runner._suite import Eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,17 +76,17 @@ def missing_completions(
         settings: The settings with the prices.
         options: The options that the command repeats.
     """
-    by_suite: dict[tuple[str, str], dict[object, PlannedTrial]] = {}
+    by_eval: dict[tuple[str, str], dict[object, PlannedTrial]] = {}
     for planned_trial in planned_trials:
-        planned_case, suite = planned_trial.planned_case, planned_trial.planned_case.suite
-        if suite.target is not None and suite.target.outputs is not None:
+        planned_case, eval_ = planned_trial.planned_case, planned_trial.planned_case.eval
+        if eval_.target is not None and eval_.target.outputs is not None:
             continue  # regauge does not record them; each trial names its missing line
-        of_suite = by_suite.setdefault((suite.prompt.name, str(suite.model)), {})
+        of_eval = by_eval.setdefault((eval_.prompt.name, str(eval_.model)), {})
         # Conversations with the same beginning go on differently.
         is_single = planned_case.digest and not planned_case.converses
-        of_suite.setdefault(planned_trial.key if is_single else planned_trial, planned_trial)
+        of_eval.setdefault(planned_trial.key if is_single else planned_trial, planned_trial)
     missing_by_prompt: list[MissingCompletions] = []
-    for (prompt, model), missing_trials in by_suite.items():
+    for (prompt, model), missing_trials in by_eval.items():
         missing = [*missing_trials.values()]
         cases = {
             planned_trial.planned_case.case.id: planned_trial.planned_case
@@ -113,21 +113,21 @@ def missing_completions(
                 tokens=sum(usage.input_tokens + usage.output_tokens for _, usage in expected),
                 cost_usd=cost_usd,
                 batch_cost_usd=batch_cost(settings, model.partition(":")[0], cost_usd),
-                command=record_command(missing[0].planned_case.suite, settings, options),
+                command=record_command(missing[0].planned_case.eval, settings, options),
             )
         )
     return missing_by_prompt
 
 
-def record_command(suite: Eval, settings: Settings, options: RunOptions) -> str:
+def record_command(eval_: Eval, settings: Settings, options: RunOptions) -> str:
     """The command that records the missing recordings of this run."""
     words = (
-        ["pytest", suite.origin, "--record", "missing"]
-        if suite.dataset.path == suite.prompt.path
-        else ["regauge", "record", suite.prompt.name, *suite.evals_option]
+        ["pytest", eval_.origin, "--record", "missing"]
+        if eval_.dataset.path == eval_.prompt.path
+        else ["regauge", "record", eval_.prompt.name, *eval_.evals_option]
     )
     if options.models:
-        words += ["--model", str(suite.model)]
+        words += ["--model", str(eval_.model)]
     if options.judge_model not in {None, settings.judge_model}:
         words += ["--judge-model", str(options.judge_model)]
     if options.trials != settings.trials:
@@ -178,7 +178,7 @@ class Misses:
 
     def note(self, judge: ModelJudge, planned_trial: PlannedTrial) -> None:
         """Add a judgement that cannot be replayed."""
-        key = (planned_trial.planned_case.suite.prompt.name, judge.name)
+        key = (planned_trial.planned_case.eval.prompt.name, judge.name)
         self.judges.setdefault(key, judge)
         self._draws.setdefault(key, {}).setdefault(
             (planned_trial.planned_case.case.id, planned_trial.trial), planned_trial
@@ -215,7 +215,7 @@ class Misses:
                     tokens=round(expected.tokens),
                     cost_usd=cost_usd,
                     batch_cost_usd=in_batch.pop() if len(in_batch) == 1 else None,
-                    command=record_command(planned_trials[0].planned_case.suite, settings, options),
+                    command=record_command(planned_trials[0].planned_case.eval, settings, options),
                 )
             )
         return missing

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.providers import CompletionRequest
-    from regauge.runner._suite import Eval
+    from regauge.runner._eval import Eval
     from regauge.targets import Target
 
 
@@ -216,7 +216,7 @@ class CaseRequest:
         cls, planned_trial: PlannedTrial, *, request: CompletionRequest | None = None
     ) -> Self:
         """The request of the prompt in a trial."""
-        prompt = planned_trial.planned_case.suite.prompt
+        prompt = planned_trial.planned_case.eval.prompt
         return cls(
             request=planned_trial.planned_case.request(planned_trial.trial)
             if request is None
@@ -231,7 +231,7 @@ class CaseRequest:
             case=planned_trial.planned_case.case.id,
             case_at=planned_trial.planned_case.case.location,
             trial=planned_trial.trial,
-            target=planned_trial.planned_case.suite.target,
+            target=planned_trial.planned_case.eval.target,
         )
 
     @classmethod
@@ -242,7 +242,7 @@ class CaseRequest:
         return replace(
             cls.of_trial(planned_trial, request=request),
             key=planned_trial.planned_case.key_of(request.digest, request.trial),
-            file=judges_file(planned_trial.planned_case.suite.prompt.name),
+            file=judges_file(planned_trial.planned_case.eval.prompt.name),
             asker_digest=judge.digest,
             judge=judge.name,
             target=None,
@@ -290,7 +290,7 @@ class PlannedCase:
             different partners are stored apart.
     """
 
-    suite: Eval
+    eval: Eval
     case: GoldenCase
     error: RegaugeError | None = None
     partner: str = ""
@@ -319,12 +319,12 @@ class PlannedCase:
 
     def request(self, trial: int) -> CompletionRequest:
         """The request of one trial."""
-        return self.suite.request(self.case, trial)
+        return self.eval.request(self.case, trial)
 
     @property
     def converses(self) -> bool:
         """Return whether a trial is a conversation that the run simulates."""
-        target = self.suite.target
+        target = self.eval.target
         return self.case.script is not None and (target is None or target.outputs is None)
 
 
@@ -348,8 +348,8 @@ class PlannedTrial:
     @property
     def completion_key(self) -> CompletionKey:
         """The key of its completion."""
-        suite = self.planned_case.suite
-        return CompletionKey(suite.prompt.name, self.key, self.trial, suite.model.provider)
+        eval_ = self.planned_case.eval
+        return CompletionKey(eval_.prompt.name, self.key, self.trial, eval_.model.provider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,14 +369,14 @@ class Plan:
     @property
     def digest(self) -> str:
         """The digest of all requests and trials: the same for the same command and files."""
-        return digest_of([[case.digest, case.suite.trials] for case in self.cases])
+        return digest_of([[case.digest, case.eval.trials] for case in self.cases])
 
     @property
     def model_trials(self) -> Sequence[PlannedTrial]:
         """The trials that may call a model, for a missing completion or an LLM judge."""
         if not self.ahead:
             return ()
-        if not any(case.suite.judge_statuses for case in self.cases):
+        if not any(case.eval.judge_statuses for case in self.cases):
             return self.missing
         missing = {planned_trial.id for planned_trial in self.missing}
         return [
@@ -384,7 +384,7 @@ class Plan:
             for planned_trial in self.planned_trials()
             if planned_trial.id in missing
             or (
-                planned_trial.planned_case.suite.model_judges
+                planned_trial.planned_case.eval.model_judges
                 and planned_trial.planned_case.error is None
             )
         ]
@@ -392,7 +392,7 @@ class Plan:
     def planned_trials(self) -> Iterator[PlannedTrial]:
         """All trials of the plan."""
         for planned_case in self.cases:
-            for trial in range(planned_case.suite.trials):
+            for trial in range(planned_case.eval.trials):
                 yield PlannedTrial(planned_case, trial)
 
 
@@ -412,7 +412,7 @@ def plan_cases(
             digest = planned_case.plan()
             missing += [
                 PlannedTrial(planned_case, trial)
-                for trial in range(planned_case.suite.trials)
+                for trial in range(planned_case.eval.trials)
                 if not has_completion(planned_case, RecordingKey(digest, trial))
             ]
         except RegaugeError as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from regauge.project import Criterion
     from regauge.prompts import Prompt
     from regauge.providers import Completion
-    from regauge.runner._suite import Eval
+    from regauge.runner._eval import Eval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +289,7 @@ class EvalResult:
         not_blocking: The reason why a failure does not fail the run; empty without one.
     """
 
-    suite: Eval
+    eval: Eval
     case: GoldenCase
     trials: tuple[Trial, ...]
     node_id: str = ""
@@ -312,7 +312,7 @@ class EvalResult:
     @property
     def prompt(self) -> Prompt:
         """The prompt that was evaluated."""
-        return self.suite.prompt
+        return self.eval.prompt
 
     @property
     def completion(self) -> Completion:
@@ -343,7 +343,7 @@ class EvalResult:
     @property
     def required_passes(self) -> int:
         """The number of trials that must pass: the eval's `pass_rate`, rounded up."""
-        return max(1, math.ceil(self.suite.pass_rate * len(self.trials) - 1e-9))
+        return max(1, math.ceil(self.eval.pass_rate * len(self.trials) - 1e-9))
 
     @property
     def error(self) -> UnmeasuredError | None:

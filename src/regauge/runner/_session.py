@@ -14,13 +14,13 @@ from regauge.runner._answers import Completions, Embeddings, WrittenRecordings
 from regauge.runner._budget import Budget
 from regauge.runner._conversation import calls_of
 from regauge.runner._drawing import Batches, Drawing, RunProgress
+from regauge.runner._eval import bind, bind_prompt_file
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
 from regauge.runner._lookahead import Lookahead
 from regauge.runner._missing import Misses, missing_completions
 from regauge.runner._plan import Plan, PlannedTrial, ShardFiles, plan_cases
 from regauge.runner._result import EvalResult, SourcedCompletion
-from regauge.runner._suite import bind, bind_prompt_file
 from regauge.runner._trials import PartialTrial, TrialRunner, unmeasured_trial
 from regauge.stop_signals import run_stoppable
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.recordings import RecordingKey, RecordingsFile
     from regauge.runner._answers import IndependentTrials
+    from regauge.runner._eval import Eval
     from regauge.runner._judging import UsedRecordings
     from regauge.runner._missing import MissingCompletions, MissingJudgements
     from regauge.runner._plan import CaseRequest, PlannedCase
     from regauge.runner._result import Trial
     from regauge.runner._spec import EvalSpec, RunOptions
-    from regauge.runner._suite import Eval
 
 ResultT = TypeVar("ResultT")
 
@@ -144,11 +144,11 @@ def _conversations(
     for planned_case in conversing:
         for model in models:
             try:
-                suite = replace(planned_case.suite, model=parse_model_id(model))
+                eval_ = replace(planned_case.eval, model=parse_model_id(model))
             except RegaugeError:
                 continue
             for trial in trials:
-                planned_trial = PlannedTrial(replace(planned_case, suite=suite), trial)
+                planned_trial = PlannedTrial(replace(planned_case, eval=eval_), trial)
                 sourced, recorded_calls = calls_of(planned_trial, find)
                 if recorded_calls:
                     yield planned_trial, sourced, recorded_calls
@@ -246,7 +246,7 @@ class EvalSession:
         self.uncollected: Sequence[Diagnostic] = ()
         self._environ = environ
         self._workers = workers
-        self._suites: dict[int, tuple[EvalSpec, tuple[Eval, ...]]] = {}
+        self._evals: dict[int, tuple[EvalSpec, tuple[Eval, ...]]] = {}
         self._lookahead: Lookahead[PartialTrial] | None = None
         self._loop = OneLoop()
         self._closed = False
@@ -254,12 +254,12 @@ class EvalSession:
 
     def bind(self, spec: EvalSpec, function: Callable[..., Any]) -> tuple[Eval, ...]:
         """Load the prompt, dataset and judges of an eval, once: an `Eval` per model of the run."""
-        bound = self._suites.get(id(spec))
+        bound = self._evals.get(id(spec))
         if bound is None:
-            suites = bind(spec, function, project=self.project, options=self.options)
+            evals = bind(spec, function, project=self.project, options=self.options)
             if self._part is not None:
-                self._part.add(suites[0].dataset)
-            bound = self._suites[id(spec)] = (spec, self.embeddings.bind(suites))
+                self._part.add(evals[0].dataset)
+            bound = self._evals[id(spec)] = (spec, self.embeddings.bind(evals))
         return bound[1]
 
     def bind_prompt_file(self, path: Path) -> tuple[Eval, ...]:
@@ -314,7 +314,7 @@ class EvalSession:
         """
         planned_trials = self.plan.model_trials
         if not planned_trials or self.options.record == "none":
-            calls_judges = any(case.suite.judge_statuses for case in self.plan.cases)
+            calls_judges = any(case.eval.judge_statuses for case in self.plan.cases)
             with self._loop.shared() if calls_judges else nullcontext():
                 yield
             return
@@ -362,7 +362,7 @@ class EvalSession:
             waiting: Called with the progress every 10 seconds of waiting for a completion.
         """
         trials: list[Trial] = []
-        for number in range(planned_case.suite.trials):
+        for number in range(planned_case.eval.trials):
             planned_trial = PlannedTrial(planned_case, number)
             try:
                 partial = self.take(planned_trial, waiting=waiting)
@@ -371,7 +371,7 @@ class EvalSession:
             else:
                 trials.append(self._trials.apply_rules(planned_trial, partial))
         return EvalResult(
-            suite=planned_case.suite, case=planned_case.case, trials=tuple(trials), node_id=node_id
+            eval=planned_case.eval, case=planned_case.case, trials=tuple(trials), node_id=node_id
         )
 
     def finish(self, *, complete: bool) -> WrittenRecordings:
@@ -431,7 +431,7 @@ class EvalSession:
         """
         misses = misses or Misses()
         for planned_trial in planned_trials:
-            for judge in planned_trial.planned_case.suite.model_judges:
+            for judge in planned_trial.planned_case.eval.model_judges:
                 misses.note(judge, planned_trial)
         settings = self.project.settings
         judging = ExpectedJudging(self.completions, settings, self._usage)
@@ -452,7 +452,7 @@ class EvalSession:
             RegaugeError: The case has no reference, or recordings cannot be read.
         """
         planned_case = planned_trial.planned_case
-        judges = self.embeddings.judges_with_vectors(planned_case.suite.judges, planned_case.case)
+        judges = self.embeddings.judges_with_vectors(planned_case.eval.judges, planned_case.case)
         sourced = self.completions.find_trial(planned_trial) if judges else None
         if sourced is not None:
             for judge in judges:
@@ -502,7 +502,7 @@ class EvalSession:
             return self._lookahead.take(
                 planned_trial, waiting=lambda: waiting(self.progress), every_s=_PROGRESS_EVERY_S
             )
-        if planned_trial.planned_case.suite.model_judges:
+        if planned_trial.planned_case.eval.model_judges:
             return self._loop.run(self._trials.call_models(planned_trial))
         return PartialTrial(sourced_completion=self._trials.find(planned_trial), model_verdicts={})
 

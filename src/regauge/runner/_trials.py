@@ -149,7 +149,7 @@ class TrialRunner:
         self, planned_trial: PlannedTrial, sourced: SourcedCompletion
     ) -> ModelVerdicts:
         """Call the LLM judges of a completion concurrently; returns verdicts or errors by name."""
-        judges = planned_trial.planned_case.suite.model_judges
+        judges = planned_trial.planned_case.eval.model_judges
         if not judges:
             return {}
         verdicts = await asyncio.gather(
@@ -199,11 +199,11 @@ class TrialRunner:
     async def _judge_copy(
         self, planned_trial: PlannedTrial, target: PlannedTrial, sourced: SourcedCompletion
     ) -> None:
-        judges = planned_trial.planned_case.suite.model_judges
+        judges = planned_trial.planned_case.eval.model_judges
         if not judges:
             return
         recorded_keys = self._judging.used_recordings(
-            planned_trial.planned_case.suite.prompt.name
+            planned_trial.planned_case.eval.prompt.name
         ).calls
 
         async def copy_response(
@@ -226,11 +226,11 @@ class TrialRunner:
 
     def prepare(self, planned_trials: Sequence[PlannedTrial]) -> None:
         """Load the libraries and models of judges that measure."""
-        for suite in {
-            id(planned_trial.planned_case.suite): planned_trial.planned_case.suite
+        for eval_ in {
+            id(planned_trial.planned_case.eval): planned_trial.planned_case.eval
             for planned_trial in planned_trials
         }.values():
-            for judge in suite.model_judges:
+            for judge in eval_.model_judges:
                 if isinstance(judge, MemoisedJudge):
                     self._judging.prepare(judge, in_this_thread=True)
 
@@ -255,7 +255,7 @@ class TrialRunner:
             model_verdicts=partial.model_verdicts,
             offline=self._offline,
         )
-        judges = planned_trial.planned_case.suite.judges
+        judges = planned_trial.planned_case.eval.judges
         if not all(
             isinstance(judge, Rule) or judge.name in partial.model_verdicts for judge in judges
         ):
@@ -306,7 +306,7 @@ class TrialRunner:
         return replace(recorded, source="live") if paid_here else recorded
 
     async def _request_completion(self, planned_trial: PlannedTrial) -> SourcedCompletion:
-        target = planned_trial.planned_case.suite.target
+        target = planned_trial.planned_case.eval.target
         if self._drawing is None or (target is not None and target.outputs is not None):
             raise self._missing(planned_trial)
         try:
@@ -322,20 +322,20 @@ class TrialRunner:
 
     def _missing(self, planned_trial: PlannedTrial) -> MissingRecordingError:
         planned_case = planned_trial.planned_case
-        settings = None if planned_case.suite.target is None else planned_case.suite.target.settings
+        settings = None if planned_case.eval.target is None else planned_case.eval.target.settings
         if isinstance(settings, RecordedTarget):
             return MissingOutputError(
-                prompt=planned_case.suite.prompt.name,
+                prompt=planned_case.eval.prompt.name,
                 case=planned_case.case.id,
                 trial=planned_trial.trial % PURPOSE_TRIALS,
                 file=settings.path,
             )
         return MissingRecordingError(
-            prompt=planned_case.suite.prompt.name,
+            prompt=planned_case.eval.prompt.name,
             case=planned_case.case.id,
             trial=planned_trial.trial,
             stale=self._completions.has_older(planned_case),
-            evals=planned_case.suite.evals,
+            evals=planned_case.eval.evals,
         )
 
     async def _call_judge(
@@ -359,7 +359,7 @@ class TrialRunner:
                 trial=planned_trial.trial,
                 stale=False,
                 judge=judge.name,
-                evals=planned_trial.planned_case.suite.evals,
+                evals=planned_trial.planned_case.eval.evals,
             )
         response = await self._call(case_request)
         if recorded is None:

@@ -42,7 +42,7 @@ def record(run: str = "r1", **more: Any) -> RunRecord:
         "command": [],
         "git": None,
         "options": {},
-        "suites": [],
+        "evals": [],
     }
     return RunRecord(**(values | more))
 
@@ -84,7 +84,7 @@ def test_runs_without_cases_and_the_same_run_twice_are_noted():
 )
 def test_trials_of_the_base_are_no_cases_of_a_run(suites: list[Any], notes: list[str]):
     run = record().model_copy(
-        update={"suites": [SimpleNamespace(side=side, cases=cases) for side, cases in suites]}
+        update={"evals": [SimpleNamespace(side=side, cases=cases) for side, cases in suites]}
     )
     assert [*_notes(labelled(run))] == notes
 

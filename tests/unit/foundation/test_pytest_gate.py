@@ -33,7 +33,7 @@ def gated(made: Any, status: str, *outcomes: str, blocks: bool = True) -> GatedR
     )  # fmt: skip
     trials = tuple(made.trial(number, outcome) for number, outcome in enumerate(outcomes))
     return GatedResult(
-        suite=made.suite(), case=made.case(), trials=trials, node_id="a::b[c0]", gated=document
+        eval=made.suite(), case=made.case(), trials=trials, node_id="a::b[c0]", gated=document
     )
 
 
@@ -78,7 +78,7 @@ def part(
         )
 
     return PartResult(
-        suite=made.suite(),
+        eval=made.suite(),
         case=made.case(),
         trials=trials(errors),
         node_id="a::b[c0]",
@@ -136,7 +136,7 @@ def test_fixes_are_sought_of_failed_prompts_alone_and_an_error_is_one_of_them(
         if name == "alpha":
             object.__setattr__(suite, "model", parse_model_id(PAID))
         case = made.case(tier=tier)
-        search.note(made.result([made.trial(0, outcome)], suite=suite, case=case))
+        search.note(made.result([made.trial(0, outcome)], eval=suite, case=case))
     first, second = search.suggest(lines.append)
     assert (first.prompt, first.stop) == ("alpha", "record-none")
     assert first.headline == (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from regauge.history import RunOutline, SuiteComparison, compare_runs
+from regauge.history import EvalComparison, RunOutline, compare_runs
 
 _MIRROR = {
     "worse": "better",
@@ -46,7 +46,7 @@ def _row(case: str, outcome: str, trial: int = 0, **more: Any) -> dict[str, Any]
 
 def compare_rows(
     before: list[dict[str, Any]], after: list[dict[str, Any]], *, answers: bool = True
-) -> list[SuiteComparison]:
+) -> list[EvalComparison]:
     outlines = RunOutline(), RunOutline()
     for outline, rows in zip(outlines, (before, after), strict=True):
         for row in rows:

@@ -51,7 +51,7 @@ def _entry(rows: list[dict[str, Any]]):
         command=[],
         git=None,
         options={},
-        suites=tally.suites(),
+        evals=tally.evals(),
     )
     return run_entry(record, lambda: rows)
 
@@ -65,7 +65,7 @@ def test_cases_count_as_the_run_counted_them():
             _row(1, "passed", 1),
             _row(2, "unmeasured"),
         ]
-    ).suites
+    ).evals
     assert (suite.cases, suite.measured, suite.passed, suite.trials) == (3, 2, 1, 2)
     assert (suite.completions, suite.cost_usd) == (4, 2.0)
 
@@ -80,13 +80,13 @@ def test_of_a_gate_the_first_trials_count_for_each_side():
             _row(1, "passed", 0, side="candidate"),
             _row(0, "passed", 0, side="base"),
         ]
-    ).suites
+    ).evals
     counts = {suite.side: (suite.passed, suite.measured, suite.trials) for suite in suites}
     assert counts == {"candidate": (1, 2, 1), "base": (1, 1, 1)}
 
 
 def test_the_digest_of_cases_says_whether_they_are_the_same():
     one, two = _row(0, "passed"), _row(1, "passed")
-    (forward,), (backward,) = _entry([one, two]).suites, _entry([two, one]).suites
-    (edited,) = _entry([one, two | {"case_digest": "other"}]).suites
+    (forward,), (backward,) = _entry([one, two]).evals, _entry([two, one]).evals
+    (edited,) = _entry([one, two | {"case_digest": "other"}]).evals
     assert forward.cases_digest == backward.cases_digest != edited.cases_digest

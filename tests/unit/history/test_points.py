@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, strategies as st
 
 from regauge.history import trend_lines
-from regauge.reports import MeasuredSuite
+from regauge.reports import MeasuredEval
 
 
-def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
+def _suite(number: int = 0, **more: Any) -> MeasuredEval:
     given: dict[str, Any] = {
         "run": f"run-{number}",
         "started_at": f"2026-01-{number + 1:02}T10:00:00+00:00",
@@ -33,23 +33,23 @@ def _suite(number: int = 0, **more: Any) -> MeasuredSuite:
         "judges_digest": "j",
         "cases_digest": "c",
     }
-    return MeasuredSuite(**(given | more))
+    return MeasuredEval(**(given | more))
 
 
 def test_of_the_runs_of_a_version_the_fullest_counts_and_of_those_the_newest():
     (line,) = trend_lines([_suite(0), _suite(1, passed=9), _suite(2, measured=2, passed=2)])
     (point,) = line.points
-    assert (point.suite.run, point.runs, point.suite.rate) == ("run-1", 3, 0.9)
+    assert (point.eval.run, point.runs, point.eval.rate) == ("run-1", 3, 0.9)
     assert line.runs == 3
-    assert point.suite.cost_per_completion_usd == 0.002
+    assert point.eval.cost_per_completion_usd == 0.002
 
 
 def test_versions_stand_where_they_were_first_run():
     suites = [_suite(0), _suite(1, prompt_digest="b"), _suite(2)]
     (line,) = trend_lines(suites)
-    assert [point.suite.run for point in line.points] == ["run-2", "run-1"]
+    assert [point.eval.run for point in line.points] == ["run-2", "run-1"]
     (line,) = trend_lines(suites, every_run=True)
-    assert [point.suite.run for point in line.points] == ["run-0", "run-1", "run-2"]
+    assert [point.eval.run for point in line.points] == ["run-0", "run-1", "run-2"]
 
 
 def test_what_changed_beside_the_prompt_is_named():
@@ -80,14 +80,14 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
         ("more", "local:clerk", 1),
         ("triage", "other:model", 1),
     ]
-    assert lines[0].points[0].suite.rate == 0.7
+    assert lines[0].points[0].eval.rate == 0.7
 
 
 def test_what_was_not_measured_has_no_rate():
     (line,) = trend_lines([_suite(measured=0, passed=0, completions=0)])
     (point,) = line.points
     assert (line.runs, line.unmeasured, point.runs) == (0, 1, 0)
-    assert (point.suite.rate, point.suite.cost_per_completion_usd) == (None, None)
+    assert (point.eval.rate, point.eval.cost_per_completion_usd) == (None, None)
     assert (point.interval.low, point.interval.high) == (0.0, 1.0)
 
 
@@ -111,8 +111,8 @@ def test_every_run_that_measured_counts_once_and_no_fuller_run_is_passed_over(
     assert sum(line.runs + line.unmeasured for line in lines) == len(suites)
     assert sum(point.runs for point in points) == sum(line.runs for line in lines)
     for point in points:
-        same = [one for one in suites if one.prompt_digest == point.suite.prompt_digest]
+        same = [one for one in suites if one.prompt_digest == point.eval.prompt_digest]
         assert point.runs == len([one for one in same if one.measured])
-        assert point.suite.measured == max(one.measured for one in same)
-        fullest = [one for one in same if one.measured == point.suite.measured]
-        assert point.suite.run == fullest[-1].run
+        assert point.eval.measured == max(one.measured for one in same)
+        fullest = [one for one in same if one.measured == point.eval.measured]
+        assert point.eval.run == fullest[-1].run

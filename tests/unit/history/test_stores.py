@@ -34,7 +34,7 @@ def entry(number: int, document: object) -> RunEntry:
         started_at=f"2026-01-31T10:00:0{number}+00:00",
         finished_at="2026-01-31T10:00:09+00:00",
         document=document if isinstance(document, str) else json.dumps(document),
-        suites=[],
+        evals=[],
         trials=[],
     )
 
@@ -143,12 +143,12 @@ def test_runs_of_this_machine_are_added_once_the_oldest_first(made: Any, tmp_pat
     assert name == broken
     assert "run.json" in problem
     assert History.open(project, {}).caught_up.added_runs == ()
-    suites = history.suites("alert")
+    suites = history.evals("alert")
     assert [(suite.run, suite.cases, suite.passed, suite.trials) for suite in suites] == [
         (first, 1, 1, 1),
         (second, 1, 0, 2),
     ]
-    assert history.suites("other") == []
+    assert history.evals("other") == []
     assert [record.id for record in history.records(limit=1)] == [second]
     assert [record.id for record in history.records(limit=9)] == [second, first]
 
@@ -158,7 +158,7 @@ def test_a_shared_store_takes_no_runs_by_itself(made: Any, tmp_path: Path):
     project, environ = Project(root=tmp_path), {"REGAUGE_STORE": f"sqlite:///{tmp_path / FILE}"}
     history = History.open(project, environ)
     assert (history.empty, history.caught_up) == (True, SyncReport())
-    assert history.suites("alert") == []
+    assert history.evals("alert") == []
     assert history.sync().added_runs == (name,)
     assert not History.open(project, environ).empty
 

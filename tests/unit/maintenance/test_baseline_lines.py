@@ -12,7 +12,7 @@ import pytest
 from regauge.evidence import Count, RoundReport
 from regauge.gate import Drift
 from regauge.gate._audit import AuditReport
-from regauge.gate._baseline_sessions import SuiteTrials, TopUp, TopUpSuite
+from regauge.gate._baseline_sessions import EvalTrials, TopUp, TopUpEval
 from regauge.gate._compare import CheckChange
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import BaselineKey, Session, StoredBaseline, StoredTrials
@@ -66,13 +66,13 @@ def baseline(sessions: int) -> StoredBaseline:
     )
 
 
-def trials(**unmeasured: int) -> SuiteTrials:
-    return SuiteTrials(
+def trials(**unmeasured: int) -> EvalTrials:
+    return EvalTrials(
         unmeasured=Counter(unmeasured), unmeasured_cases={f"c-{n}" for n in range(len(unmeasured))}
     )
 
 
-MEASURED = SuiteTrials(facts={"c-1": {100: TrialFacts(checks={"tone": True}, output_digest="x")}})
+MEASURED = EvalTrials(facts={"c-1": {100: TrialFacts(checks={"tone": True}, output_digest="x")}})
 UPDATES: dict[str, dict[str, Any]] = {
     "nothing": {},
     "a baseline that is complete": {"session_trials": MEASURED},
@@ -104,7 +104,7 @@ WORSE = {
 
 def update_of(suite: Eval, baseline: StoredBaseline, parts: dict[str, Any]) -> EvalUpdate:
     plan = TopUp(baseline=baseline, digests={}, first=100)
-    return EvalUpdate(suite=suite, request=TopUpSuite(top_up=plan, cases=()), **parts)
+    return EvalUpdate(eval=suite, request=TopUpEval(top_up=plan, cases=()), **parts)
 
 
 def described(update: EvalUpdate, before: StoredBaseline | None = None) -> str:

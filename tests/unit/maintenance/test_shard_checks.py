@@ -10,13 +10,13 @@ import pytest
 from regauge.datasets import shard_of
 from regauge.errors import InvalidFileError
 from regauge.maintenance.shards import (
+    _eval_of,
     _find_left_out,
     _find_uncovered,
     _find_unmeasured,
     _has_failed,
     _refuse_cut_files,
     _row_error,
-    _suite_of,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def part(
 ) -> Any:
     values = {"number": OWN, "count": 2, "shard_by": "id", "base": "", "exit_status": 0}
     values |= {"unmeasured": []}
-    shard = SimpleNamespace(**{**values, "suites": suites or (suite(),), **more})
+    shard = SimpleNamespace(**{**values, "evals": suites or (suite(),), **more})
     return SimpleNamespace(
         shard=shard, record=SimpleNamespace(status=status, failed_tests=failed_tests or {})
     )
@@ -85,11 +85,11 @@ def test_a_case_is_of_the_shard_of_its_id():
 def test_a_row_belongs_to_its_function_or_file_and_one_of_the_base_to_any_model():
     one, file = suite(), suite(eval="evals/test_b.py")
     suites = cast("Any", {(item.eval, item.model): item for item in (one, file)})
-    assert _suite_of(row(), suites) is one
-    assert _suite_of(row(node="evals/test_b.py::case one"), suites) is file
-    assert _suite_of(row(model="n"), suites) is None
-    assert _suite_of(row(model="n", side="base"), suites) is one
-    assert _suite_of(row(node="evals/test_c.py::x"), suites) is None
+    assert _eval_of(row(), suites) is one
+    assert _eval_of(row(node="evals/test_b.py::case one"), suites) is file
+    assert _eval_of(row(model="n"), suites) is None
+    assert _eval_of(row(model="n", side="base"), suites) is one
+    assert _eval_of(row(node="evals/test_c.py::x"), suites) is None
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ from regauge.mutate import (
 )
 from regauge.mutate._operators import Mutant, MutationPlace
 from regauge.mutate._report import (
+    EvalFacts,
     MutantsFile,
     Span,
-    SuiteFacts,
     UnmeasuredMutants,
+    eval_facts,
     judge_digests,
     report_of,
-    suite_facts,
 )
 from regauge.mutate._types import Case, Classification, Result
 from regauge.project import Project
@@ -85,8 +85,8 @@ def test_an_undecided_mutant_widens_the_interval_upwards_only():
 
 
 def test_unmeasured_mutants_are_in_the_document_of_a_report_that_has_some():
-    suite = SuiteFacts(cases=3, able=2, tracked=1, failing=0)
-    missing = UnmeasuredMutants(mutants=4, calls=9, cost_usd=None, suite=suite)
+    suite = EvalFacts(cases=3, able=2, tracked=1, failing=0)
+    missing = UnmeasuredMutants(mutants=4, calls=9, cost_usd=None, eval=suite)
     complete = report(row(1, "killed"))
     partial = complete.model_copy(update={"missing": missing})
     assert report_json(partial) == {**report_json(complete), "missing": missing.model_dump()}
@@ -306,5 +306,5 @@ def test_cases_of_a_suite_are_able_to_guard_where_the_base_passes_most_trials():
         return Case(key="c", text="", checks=(), baseline=baseline, blocks=blocks)
 
     cases = [case(None), case(4), case(3), case(2), case(0), case(0, blocks=False)]
-    assert suite_facts(cases) == SuiteFacts(cases=6, able=3, tracked=1, failing=2)
-    assert suite_facts([]) == SuiteFacts(cases=0, able=0, tracked=0, failing=0)
+    assert eval_facts(cases) == EvalFacts(cases=6, able=3, tracked=1, failing=2)
+    assert eval_facts([]) == EvalFacts(cases=0, able=0, tracked=0, failing=0)

@@ -10,7 +10,7 @@ import pytest
 
 from regauge.mutate import ChangedGuards, GuardChange, MutantClass
 from regauge.mutate._pull_request import GuardCount
-from regauge.mutate._report import SuiteFacts, UnmeasuredMutants
+from regauge.mutate._report import EvalFacts, UnmeasuredMutants
 from regauge.prompts import Message, Prompt
 from regauge.reports.mutants import (
     guards_document,
@@ -35,8 +35,8 @@ LONG = "x" * 71
 
 
 def missing(mutants: int, cost_usd: float | None = 0.5) -> dict[str, Any]:
-    suite = SuiteFacts(cases=9, able=6, tracked=2, failing=1)
-    return {"missing": UnmeasuredMutants(mutants=mutants, calls=40, cost_usd=cost_usd, suite=suite)}
+    suite = EvalFacts(cases=9, able=6, tracked=2, failing=1)
+    return {"missing": UnmeasuredMutants(mutants=mutants, calls=40, cost_usd=cost_usd, eval=suite)}
 
 
 ALL = [
@@ -125,7 +125,7 @@ def test_guards_under_a_change_are_told_as_it_was_written_down():
     for name, (now, base, floor) in COUNTS.items():
         guards = ChangedGuards(
             prompt="triage",
-            suite="triage" if base else "other",
+            eval="triage" if base else "other",
             now=now,
             base=base,
             changes=tuple(CHANGES) if name == "as before" else (),

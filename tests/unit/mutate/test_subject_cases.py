@@ -96,8 +96,8 @@ def test_llm_judges_judge_the_outputs_of_a_mutant_that_the_base_does_not_have(
 
     class Trials:
         async def run(self, draw: PlannedTrial) -> Trial:
-            judges = draw.planned_case.suite.judges
-            is_base = draw.planned_case.suite.prompt is suite.prompt
+            judges = draw.planned_case.eval.judges
+            is_base = draw.planned_case.eval.prompt is suite.prompt
             if not is_base:
                 drawn.append(tuple(judge.name for judge in judges))
             trial: Trial = made.trial(outcome="passed" if is_base else "failed")

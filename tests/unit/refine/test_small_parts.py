@@ -19,7 +19,7 @@ from regauge.refine.loop._state import Spending
 from regauge.refine.problem import _RUN_WORDS, _neighbours, _representatives, _runs
 from regauge.refine.runs import status_of
 from regauge.refine.subject import (
-    _joined_suites,
+    _joined_evals,
     _kinds,
     _nearest,
     deciding_judges,
@@ -248,7 +248,7 @@ def test_evals_that_judge_the_same_completions_are_joined():
         replace(made.suite(), judges=(max_words(9),)),
         replace(whole, model=ModelId(provider="sim", model="clerk-2")),
     ]
-    suites = _joined_suites([PlannedCase(s, made.case()) for s in (first, second, *others)])
+    suites = _joined_evals([PlannedCase(s, made.case()) for s in (first, second, *others)])
     joined = suites[id(first)]
     assert suites[id(second)] is joined
     assert {judge.name for judge in joined.judges} == {

@@ -275,7 +275,7 @@ def test_the_past_of_a_prompt_is_its_comparable_runs(made: Any, tmp_path: Path):
     overview(made, tmp_path, *["passed"] * 4, "unmeasured")
     project = Project(root=tmp_path)
     record = load_source(tmp_path / "run", project=project).record
-    assert record.suites[0].dataset == "alert"
+    assert record.evals[0].dataset == "alert"
     past = [
         Measured(run="first", version=None, prompt_digest="0123456789"),
         Measured(run="a base", side="base"),

@@ -52,7 +52,7 @@ def test_cases_that_passed_are_those_of_the_first_model_and_of_first_trials():
     suites = [
         suite("a", "m1", 3, 5, 1), suite("a", "m2", 9, 9), suite("a", "m1", 1, 2), suite("b", "m2", 0, 1),
     ]  # fmt: skip
-    plain: Any = SimpleNamespace(decision=None, awaits_decision=False, suites=suites)
+    plain: Any = SimpleNamespace(decision=None, awaits_decision=False, evals=suites)
     assert pass_counts(plain, []) == {"a": (4, 6), "b": (0, 1)}
     rows = [
         {"prompt": prompt, "side": side, "trial": trial, "outcome": outcome}
@@ -65,5 +65,5 @@ def test_cases_that_passed_are_those_of_the_first_model_and_of_first_trials():
             ("b", None, 0, "failed"),
         ]
     ]
-    gate: Any = SimpleNamespace(decision="accept", suites=suites)
+    gate: Any = SimpleNamespace(decision="accept", evals=suites)
     assert pass_counts(gate, rows) == {"a": (1, 2), "b": (0, 1)}

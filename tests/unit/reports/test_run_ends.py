@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from regauge.reports import RunEnd, ShardSuite
+from regauge.reports import RunEnd, ShardEval
 from regauge.reports._runs import _parts
 from regauge.reports._writer import job_state
 from regauge.runner import MissingJudgements
@@ -26,7 +26,7 @@ def missing(judge: str, count: int, cost_usd: float | None = 0.5) -> MissingJudg
     )  # fmt: skip
 
 
-PART = ShardSuite(
+PART = ShardEval(
     eval="e", prompt="p", version=None, prompt_digest="0", dataset="p", dataset_digest="1",
     model="sim:m", judges={}, trials=1, total=5, cases=5, selected_cases=3,
 )  # fmt: skip

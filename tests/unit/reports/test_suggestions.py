@@ -54,7 +54,7 @@ def record(*suggestions: Suggestion) -> RunRecord:
         command=[],
         git=None,
         options={},
-        suites=[],
+        evals=[],
         suggestions=list(suggestions),
     )
 

@@ -37,7 +37,7 @@ def test_one_summary_counts_cases_not_trials(made: Any):
         made.result([made.trial(0, "failed"), made.trial(1, "failed")], 0.5, node_id="b"),
         made.result([made.trial(0), made.trial(1, "unmeasured")], node_id="c"),
         made.result([made.trial(0, "failed")], node_id="d", case=made.case(1, tier="tracked")),
-    ).suites()
+    ).evals()
     assert (summary.cases, summary.trials) == (4, 7)
     assert (summary.passed, summary.failed, summary.unmeasured) == (1, 1, 1)
     assert summary.tracked_failed == 1
@@ -80,7 +80,7 @@ def test_the_confusion_matrix_counts_one_trial_per_case(made: Any):
     ]:
         for row in judged(case, list(outputs)):
             tally.add(row)
-    (judge,) = tally.suites()[0].judges
+    (judge,) = tally.evals()[0].judges
     assert [(row.count, row.outputs) for row in judge.labels] == [
         (2, {"a": 1, "b": 1}),
         (2, {"b": 2}),
@@ -91,7 +91,7 @@ def test_the_confusion_matrix_counts_one_trial_per_case(made: Any):
 def test_replayed_answers_cost_nothing_now(made: Any):
     (summary,) = tally_of(
         made.result([made.trial(0, source="recording"), made.trial(1, source="store")])
-    ).suites()
+    ).evals()
     assert (summary.live, summary.replays) == (0, 2)
     assert summary.cost_usd == pytest.approx(1.0)
     assert summary.judge_spent_usd == 0
@@ -101,11 +101,11 @@ def test_replayed_answers_cost_nothing_now(made: Any):
 
 def test_suites_are_told_apart_by_prompt_and_kept_in_order(made: Any):
     tally = tally_of(
-        made.result([made.trial()], suite=made.suite(name="b"), node_id="1"),
-        made.result([made.trial()], suite=made.suite(name="a"), node_id="2"),
-        made.result([made.trial()], suite=made.suite(name="b"), node_id="3"),
+        made.result([made.trial()], eval=made.suite(name="b"), node_id="1"),
+        made.result([made.trial()], eval=made.suite(name="a"), node_id="2"),
+        made.result([made.trial()], eval=made.suite(name="b"), node_id="3"),
     )
-    assert [(suite.prompt, suite.cases) for suite in tally.suites()] == [("b", 2), ("a", 1)]
+    assert [(suite.prompt, suite.cases) for suite in tally.evals()] == [("b", 2), ("a", 1)]
 
 
 def test_trials_without_a_recording_are_no_cause_where_the_case_is_measured(made: Any):
@@ -199,7 +199,7 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
     tally.add({**row, "verdicts": [verdict]})
     other = [{**verdict, "judge": "own"}]
     tally.add({**row, "node": row["node"].replace("[a]", "[b]"), "case": "c1", "verdicts": other})
-    (suite,) = tally.suites()
+    (suite,) = tally.evals()
     judges = {judge.name: judge for judge in suite.judges}
     counts = {name: (judge.blocking, judge.passed, judge.failed) for name, judge in judges.items()}
     assert counts == {
@@ -239,7 +239,7 @@ def test_models_of_a_version_are_compared_in_their_order_and_versions_only_where
     tally = RunTally()
     for more in rows:
         tally.add(row | more)
-    summaries = tally.suites(models, **options)
+    summaries = tally.evals(models, **options)
     assert [summary.comparison is not None for summary in summaries] == [compared, compared]
     if models:
         assert [summary.model for summary in summaries] == ["b:x", "a:x"]

@@ -20,11 +20,11 @@ from regauge.reports import (
 from regauge.reports._console import (
     FailedCase,
     cause_lines,
+    eval_lines,
     failed_lines,
     judge_lines,
     not_blocking_lines,
     stored_lines,
-    suite_lines,
 )
 from regauge.reports._documents import (
     CallsDocument,
@@ -302,7 +302,7 @@ def rows(made: Any) -> list[Mapping[str, Any]]:
                     for verdict in row["verdicts"]
                 ]
                 drawn.append(own)
-    (other,) = rows_of(made.result([made.trial(0, source="recording")], suite=made.suite(name="b")))
+    (other,) = rows_of(made.result([made.trial(0, source="recording")], eval=made.suite(name="b")))
     return [*drawn, {**other, "version": None, "side": None}]
 
 
@@ -314,7 +314,7 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
         half.add(row)
         half.settle(compares_models=True)
         joined.join(half)
-    suites = tally.suites(["sim:a", "sim:b"])
+    suites = tally.evals(["sim:a", "sim:b"])
     failed = [
         FailedCase(
             prompt="alert",
@@ -330,11 +330,11 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
     judge = suites[0].judges[0].model_copy(update={"labels": counted(pairs).rows()})
     labelled = suites[0].model_copy(update={"side": None, "judges": [judge]})
     text = [
-        *styled(suite_lines(suites)),
-        *styled(suite_lines(tally.suites(across_versions=True)[:1])),
-        *styled(suite_lines([])),
+        *styled(eval_lines(suites)),
+        *styled(eval_lines(tally.evals(across_versions=True)[:1])),
+        *styled(eval_lines([])),
         *styled(
-            suite_lines(
+            eval_lines(
                 [
                     suites[0].model_copy(update={"failed": failed, "unmeasured": unmeasured})
                     for failed, unmeasured in [(0, 0), (1, 0), (0, 1)]
@@ -358,12 +358,12 @@ def test_a_run_is_told_as_it_was_written_down(made: Any):
         *(suite.model_dump_json(indent=1) for suite in suites),
         *(
             suite.model_dump_json(exclude_defaults=True)
-            for suite in joined.suites(["sim:a", "sim:b"])
+            for suite in joined.evals(["sim:a", "sim:b"])
         ),
-        run_markdown(record().model_copy(update={"suites": suites}), rows(made)),
+        run_markdown(record().model_copy(update={"evals": suites}), rows(made)),
         # Outside of a gate, wrong labels are tables.
         *styled(judge_lines([labelled])),
-        run_markdown(record().model_copy(update={"suites": [labelled]}), []),
+        run_markdown(record().model_copy(update={"evals": [labelled]}), []),
         *(
             json.dumps(event)
             for event in verdict_events(

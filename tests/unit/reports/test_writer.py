@@ -83,7 +83,7 @@ def test_workers_write_apart_and_are_gathered_and_counted_once(made: Any, tmp_pa
     controller.gather()
     record = ended(controller, interrupted=True)
     assert record.status == "interrupted"
-    assert (record.suites[0].cases, record.suites[0].passed) == (6, 6)
+    assert (record.evals[0].cases, record.evals[0].passed) == (6, 6)
     nodes = [row["node"] for row in read_rows(tmp_path / "run")]
     assert nodes == sorted(nodes)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
@@ -220,7 +220,7 @@ def test_failed_verdicts_are_summed_up_by_criterion(made: Any, tmp_path: Path):
         trials = [judged(severity, words)]
         writer.add(made.result(trials, case=made.case(number), node_id=str(number)))
     record = ended(writer)
-    assert [judge.criterion for judge in record.suites[0].judges] == ["correctness", "format"]
+    assert [judge.criterion for judge in record.evals[0].judges] == ["correctness", "format"]
     text = run_markdown(record, read_rows(tmp_path / "run"))
     assert "Failed verdicts by criterion: correctness 2 of 3, format 1 of 3.\n" in text
 

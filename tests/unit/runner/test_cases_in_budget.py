@@ -84,7 +84,7 @@ def test_the_third_call_is_refused_where_two_fit(limits: dict[str, Any], noun: s
 
 def planned(case: str, trial: int, *, trials: int = 2) -> Any:
     suite = SimpleNamespace(trials=trials, model_judges=(), prompt=SimpleNamespace(name="p"))
-    planned_case = SimpleNamespace(suite=suite, converses=False, case=SimpleNamespace(id=case))
+    planned_case = SimpleNamespace(eval=suite, converses=False, case=SimpleNamespace(id=case))
     return SimpleNamespace(planned_case=planned_case, trial=trial)
 
 

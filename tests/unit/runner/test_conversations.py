@@ -259,7 +259,7 @@ def test_a_persona_sees_the_texts_and_ends_the_conversation(root: Path, made: An
     assert "Gone." in shown
     assert "error" not in shown
     assert requests[0].request.origin == "ann.prompt.yml"
-    suite = trial.planned_case.suite
+    suite = trial.planned_case.eval
     persona = suite.partners.personas["ann"].prompt
     assert [request.asker_digest for request in requests] == [
         persona.digest,

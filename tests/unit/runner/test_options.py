@@ -12,9 +12,9 @@ from regauge.errors import RegaugeError, UsageError
 from regauge.judges import min_chars
 from regauge.project import Project, Settings
 from regauge.runner import RunOptions, golden, resolve_options, spec_of
+from regauge.runner._eval import bind
 from regauge.runner._missing import record_command
 from regauge.runner._spec import TRIALS_MAX, EvalSpec, declared_evals
-from regauge.runner._suite import bind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -236,7 +236,7 @@ def test_trials_of_a_recorded_target_are_those_of_its_file_for_each_purpose(root
     target = load_target("app", settings, root=root, files=WorkingFiles(root))
     session = EvalSession(Project(root=root), RunOptions(record="none"), environ={})
     planned = planned_in(session)
-    planned = replace(planned, suite=replace(planned.suite, target=target))
+    planned = replace(planned, eval=replace(planned.eval, target=target))
 
     def text(trial: int) -> str | None:
         completion = session.completions._output(planned, trial)

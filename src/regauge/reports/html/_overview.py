@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from regauge.reports._documents import (
         CaseDocument,
         DecisionDocument,
+        EvalSummary,
         JudgeName,
         OutputDocument,
         PromptDocument,
         RunRecord,
-        SuiteSummary,
     )
     from regauge.reports._gate_console import CaseGroup
     from regauge.reports.html._source import PassRate, ReportSource
@@ -335,7 +335,7 @@ class PromptPage:
         step: The change of version.
         counts: The number of cases by status, the most important first.
         rate: The share of measured cases that passed, from 0 to 1; None without any.
-        suites: Its suites, those of the candidate first.
+        evals: Its evals, those of the candidate first.
         decided: The gate's result; None without a gate.
         rates: The pass rates of base and candidate with the interval of the difference, or of each
             model; empty for one model without a gate.
@@ -350,24 +350,24 @@ class PromptPage:
     rate: float | None
     low: float
     high: float
-    suites: tuple[SuiteSummary, ...]
+    evals: tuple[EvalSummary, ...]
     plot: Plot | None
     decided: PromptDocument | None
     rates: str = ""
 
     @property
-    def models(self) -> list[tuple[SuiteSummary, str, str]]:
+    def models(self) -> list[tuple[EvalSummary, str, str]]:
         """The compared models, each with its rate and its difference to the first."""
         return [
-            (suite, rate_text(suite.comparison), difference_text(suite.comparison))
-            for suite in self.suites
-            if suite.comparison
+            (eval_, rate_text(eval_.comparison), difference_text(eval_.comparison))
+            for eval_ in self.evals
+            if eval_.comparison
         ]
 
     @property
     def judges(self) -> tuple[JudgeName, ...]:
         """The judges of the candidate, with their counts."""
-        return tuple(judge for suite in self.suites[:1] for judge in suite.judges)
+        return tuple(judge for eval_ in self.evals[:1] for judge in eval_.judges)
 
     @property
     def label_tables(self) -> tuple[tuple[str, list[list[str]]], ...]:
@@ -437,14 +437,14 @@ def _find_changed(gate: DecisionDocument) -> dict[str, list[CaseGroup]]:
 
 def _names(record: RunRecord, cases: Iterable[str]) -> list[str]:
     decided = [prompt.prompt for prompt in record.decision.prompts] if record.decision else []
-    return list(dict.fromkeys([*decided, *(suite.prompt for suite in record.suites), *cases]))
+    return list(dict.fromkeys([*decided, *(eval_.prompt for eval_ in record.evals), *cases]))
 
 
 def _page(name: str, source: ReportSource, words: Mapping[str, int]) -> PromptPage:
     gate = source.record.decision
-    suites = sorted(
-        (suite for suite in source.record.suites if suite.prompt == name),
-        key=lambda suite: suite.side == "base",
+    evals = sorted(
+        (eval_ for eval_ in source.record.evals if eval_.prompt == name),
+        key=lambda eval_: eval_.side == "base",
     )
     decided = (
         next((prompt for prompt in gate.prompts if prompt.prompt == name), None) if gate else None
@@ -454,28 +454,28 @@ def _page(name: str, source: ReportSource, words: Mapping[str, int]) -> PromptPa
     points = source.history.get(name, ())
     return PromptPage(
         name=name,
-        step=version_step(decided) if decided else _version(suites),
-        simulated=any(suite.simulated for suite in suites),
+        step=version_step(decided) if decided else _version(evals),
+        simulated=any(eval_.simulated for eval_ in evals),
         counts=tuple((word, words[word]) for word in _WORDS if word in words),
         passed=passed,
         measured=measured,
         rate=passed / measured if measured else None,
         low=interval.low if interval else 0.0,
         high=interval.high if interval else 1.0,
-        suites=tuple(suites),
+        evals=tuple(evals),
         plot=plot_of(points) if points else None,
         decided=decided,
         rates=pass_rates(gate, decided)
         if gate and decided
-        else "; ".join(rate_text(suite.comparison) for suite in suites if suite.comparison),
+        else "; ".join(rate_text(eval_.comparison) for eval_ in evals if eval_.comparison),
     )
 
 
-def _version(suites: Sequence[SuiteSummary]) -> str:
-    if not suites:
+def _version(evals: Sequence[EvalSummary]) -> str:
+    if not evals:
         return ""
-    version = suites[0].version or "unversioned"
-    return f"{version} (simulated)" if suites[0].simulated else version
+    version = evals[0].version or "unversioned"
+    return f"{version} (simulated)" if evals[0].simulated else version
 
 
 def _headline(record: RunRecord) -> tuple[str, str]:
@@ -484,11 +484,11 @@ def _headline(record: RunRecord) -> tuple[str, str]:
         text = headline(record.decision)
         tone = "bad" if record.failed_tests else tones.get(record.decision.decision, "warn")
         return text[:1].upper() + text[1:] + failed_tests_text(record.failed_tests), tone
-    cases = sum(suite.cases for suite in record.suites)
-    failed = sum(suite.failed for suite in record.suites)
-    unmeasured = sum(suite.unmeasured for suite in record.suites)
-    tracked = sum(suite.tracked_failed for suite in record.suites)
-    not_blocking = sum(suite.not_blocking for suite in record.suites)
+    cases = sum(eval_.cases for eval_ in record.evals)
+    failed = sum(eval_.failed for eval_ in record.evals)
+    unmeasured = sum(eval_.unmeasured for eval_ in record.evals)
+    tracked = sum(eval_.tracked_failed for eval_ in record.evals)
+    not_blocking = sum(eval_.not_blocking for eval_ in record.evals)
     noun = "case" if cases == 1 else "cases"
     if not cases:
         return "Nothing was measured", "warn"

@@ -307,11 +307,11 @@ def page_count(record: RunRecord, runs: Iterable[Path], project: Project) -> int
         runs: The directories of the run, and of the one to compare with.
         project: The project, with the limits of a file.
     """
-    suites = [suite for suite in record.suites if suite.side != "base"]
-    cases = sum(suite.cases for suite in suites)
+    evals = [eval_ for eval_ in record.evals if eval_.side != "base"]
+    cases = sum(eval_.cases for eval_ in evals)
     rows = [run / "trials.jsonl" for run in runs]
     size = sum(path.stat().st_size for path in rows if path.is_file()) + sum(
-        _inputs_size(suite.dataset, suite.cases, project) for suite in suites
+        _inputs_size(eval_.dataset, eval_.cases, project) for eval_ in evals
     )
     settings = project.settings
     share = max(cases / settings.html_cases_max, size / (settings.html_mb_max * _MB))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from regauge.datasets import find_dataset, load_dataset
 from regauge.errors import ConfigError, DatasetError
 from regauge.gate import CANDIDATE_FIRST
-from regauge.reports._console import named_rows, named_suites, suite_names
+from regauge.reports._console import eval_titles, named_evals, named_rows
 from regauge.reports._runs import read_record, read_rows
 from regauge.reports._tally import models_of
 from regauge.stats import wilson
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase, Shard
     from regauge.digests import JSON
     from regauge.project import Project
-    from regauge.reports._documents import MeasuredSuite, RunRecord, Suggestion, SuiteSummary
+    from regauge.reports._documents import EvalSummary, MeasuredEval, RunRecord, Suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class PassRate:
 def points_of(
     record: RunRecord,
     counts: Mapping[str, tuple[int, int]],
-    measured: Mapping[str, Iterable[MeasuredSuite]],
+    measured: Mapping[str, Iterable[MeasuredEval]],
 ) -> dict[str, list[PassRate]]:
     """The points of each prompt up to this run, the oldest first.
 
@@ -175,21 +175,21 @@ def points_of(
         counts: Passed and measured cases by prompt, see `pass_counts`.
         measured: The measurements of each prompt so far, the oldest first.
     """
-    suites = {suite.prompt: suite for suite in reversed(record.suites) if suite.side != "base"}
+    evals = {eval_.prompt: eval_ for eval_ in reversed(record.evals) if eval_.side != "base"}
     points: dict[str, list[PassRate]] = {}
-    for prompt, suite in suites.items():
+    for prompt, eval_ in evals.items():
         prompt_points = [
             _point(point.run, point.started_at, point, point.passed, point.measured)
             for point in takewhile(lambda point: point.run != record.id, measured.get(prompt, ()))
             if point.measured
             and point.side != "base"
-            and (point.dataset, point.model) == (suite.dataset, suite.model)
-            and point.eval in {"", suite.eval}
+            and (point.dataset, point.model) == (eval_.dataset, eval_.model)
+            and point.eval in {"", eval_.eval}
             and point.started_at <= record.started_at
         ]
         passed, cases = counts.get(prompt, (0, 0))
         if cases:
-            prompt_points.append(_point(record.id, record.started_at, suite, passed, cases))
+            prompt_points.append(_point(record.id, record.started_at, eval_, passed, cases))
         cases_max = max((point.cases for point in prompt_points), default=0)
         comparable = [point for point in prompt_points if 2 * point.cases >= cases_max]
         points[prompt] = comparable[-_POINTS_MAX:]
@@ -205,13 +205,13 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
     counts: dict[str, tuple[int, int]] = {}
     if record.decision is None and not record.awaits_decision:
         first = {prompt: models[0] for prompt, models in models_of(record).items()}
-        for suite in record.suites:
-            if first.get(suite.prompt, suite.model) != suite.model:
+        for eval_ in record.evals:
+            if first.get(eval_.prompt, eval_.model) != eval_.model:
                 continue
-            passed, measured = counts.get(suite.prompt, (0, 0))
-            counts[suite.prompt] = (
-                passed + suite.passed,
-                measured + suite.cases - suite.unmeasured,
+            passed, measured = counts.get(eval_.prompt, (0, 0))
+            counts[eval_.prompt] = (
+                passed + eval_.passed,
+                measured + eval_.cases - eval_.unmeasured,
             )
         return counts
     first_trials = {0, CANDIDATE_FIRST}
@@ -225,15 +225,15 @@ def pass_counts(record: RunRecord, rows: Iterable[Mapping[str, Any]]) -> dict[st
 
 
 def _point(
-    run: str, started_at: str, suite: MeasuredSuite | SuiteSummary, passed: int, cases: int
+    run: str, started_at: str, eval_: MeasuredEval | EvalSummary, passed: int, cases: int
 ) -> PassRate:
     interval = wilson(passed, cases)
     return PassRate(
         run=run,
         started_at=started_at,
-        version=suite.version or suite.prompt_digest[:8],
-        digest=suite.prompt_digest,
-        model=suite.model,
+        version=eval_.version or eval_.prompt_digest[:8],
+        digest=eval_.prompt_digest,
+        model=eval_.model,
         passed=passed,
         cases=cases,
         low=interval.low,
@@ -274,7 +274,7 @@ def load_source(
     *,
     project: Project,
     against: Path | None = None,
-    measured: Callable[[str], Iterable[MeasuredSuite]] | None = None,
+    measured: Callable[[str], Iterable[MeasuredEval]] | None = None,
     cases: bool = True,
 ) -> ReportSource:
     """Read the data of a page.
@@ -291,13 +291,13 @@ def load_source(
         InvalidFileError: A record cannot be read.
     """
     record = read_record(run)
-    suites = named_suites(record.suites, record.decision)
-    names = suite_names(record.suites, record.decision)
+    evals = named_evals(record.evals, record.decision)
+    names = eval_titles(record.evals, record.decision)
     past = {name: measured(prompt) for (prompt, *_), name in names.items()} if measured else {}
     rows = list(named_rows(read_rows(run), record)) if cases else ()
     all_rows = rows if cases else named_rows(read_rows(run), record)
     rows_against = list(named_rows(read_rows(against), record)) if against and cases else ()
-    record = record.model_copy(update={"suites": suites})
+    record = record.model_copy(update={"evals": evals})
     counts = pass_counts(record, all_rows)
     return ReportSource(
         record=record,

@@ -34,7 +34,7 @@ from regauge.runner import EvalSession, RunOptions, golden, spec_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from regauge.gate import SuiteBase
+    from regauge.gate import EvalBase
     from regauge.runner import Eval
 
 PROMPT = """\
@@ -128,7 +128,7 @@ class Repo:
         (suite,) = EvalSession(self.project, options, environ={}).bind(spec, test_greet)
         return replace(suite, directory="evals")  # its function is in this file
 
-    def base(self, ref: str = "main", *, suite: Eval | None = None, **more: Any) -> SuiteBase:
+    def base(self, ref: str = "main", *, suite: Eval | None = None, **more: Any) -> EvalBase:
         return compare_with_base(suite or self.suite(), find_base(self.project, ref), **more)
 
     def baseline(self, suite: Eval, *, passed: bool = True) -> Baseline:
@@ -157,11 +157,11 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
     return repo
 
 
-def states(base: SuiteBase) -> dict[str, str]:
+def states(base: EvalBase) -> dict[str, str]:
     return {case.case: case.state for case in base.cases}
 
 
-def names_on_base(base: SuiteBase, suite: Eval) -> tuple[str, str, str]:
+def names_on_base(base: EvalBase, suite: Eval) -> tuple[str, str, str]:
     """The names of a prompt, of its eval and of its dataset on the base."""
     commit = base.base_commit
     prompt = commit.prompt_name(suite.prompt)

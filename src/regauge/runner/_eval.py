@@ -203,7 +203,7 @@ def bind(
         raise UsageError(
             f"{location}: the eval has no judges, so nothing would be measured", fix=fix
         )
-    suite = Eval(
+    eval_ = Eval(
         prompt=prompt,
         dataset=dataset,
         judges=judges,
@@ -220,7 +220,7 @@ def bind(
         else Partners(),
         directory=project.relative(Path(location).parent).as_posix(),
     )
-    return tuple(replace(suite, model=model) for model in models)
+    return tuple(replace(eval_, model=model) for model in models)
 
 
 def _target(
@@ -273,7 +273,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
     cases = cases_from_test_data(prompt)
     shard_cases = tuple(case for case in cases if shard is None or shard.includes(case.id))
     excluded = len(cases) - len(shard_cases)
-    suite = Eval(
+    eval_ = Eval(
         prompt=prompt,
         dataset=Dataset(
             name="testData", path=path, cases=shard_cases, shard=shard, excluded=excluded
@@ -286,7 +286,7 @@ def bind_prompt_file(path: Path, *, project: Project, options: RunOptions) -> tu
         origin=str(project.relative(path)),
         named_by=named_by,
     )
-    return tuple(replace(suite, model=model) for model in models)
+    return tuple(replace(eval_, model=model) for model in models)
 
 
 def _models(
