@@ -197,12 +197,12 @@ def missing_trials(
         return []
     match decided.unmeasured_cause:
         case "recordings":
-            return [*_without(rerun_command, "--record"), "--record=missing"]
+            return [*_drop_option(rerun_command, "--record"), "--record=missing"]
         case "budget":
             limit = session.budget.limit_usd
             larger_budget = f"--budget-usd={math.ceil(200 * (limit or 0)) / 100:g}"
             return (
-                [*_without(rerun_command, "--budget-usd"), larger_budget]
+                [*_drop_option(rerun_command, "--budget-usd"), larger_budget]
                 if limit
                 else list(rerun_command)
             )
@@ -211,10 +211,10 @@ def missing_trials(
         case _:
             if decided.decision != "undecided":
                 return []
-            return [*_without(rerun_command, "--more-trials"), f"--more-trials={_MORE}"]
+            return [*_drop_option(rerun_command, "--more-trials"), f"--more-trials={_MORE}"]
 
 
-def _without(words: Sequence[str], option: str) -> list[str]:
+def _drop_option(words: Sequence[str], option: str) -> list[str]:
     """A command without one of its options.
 
     >>> _without(["gate", "--record", "none", "--record=all", "v1"], "--record")
@@ -466,7 +466,7 @@ class PytestGate:
         ]
         missing = missing_trials(decided, rerun_command, self._session)
         if any(guard.below == "open" for guard in guards):
-            missing = missing or [*_without(rerun_command, "--record"), "--record=missing"]
+            missing = missing or [*_drop_option(rerun_command, "--record"), "--record=missing"]
         document = decision_document(
             decided,
             nodes=nodes,

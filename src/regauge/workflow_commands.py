@@ -78,7 +78,7 @@ class _Guard(io.RawIOBase):
         if self.active:
             output = break_commands(text)[len(self._line) :].encode("latin-1")
         self._target.write(output)
-        self._line = _unfinished(text)
+        self._line = _marker_start(text)
         return len(consumed)
 
     def write_command(self, command: bytes) -> None:
@@ -105,7 +105,7 @@ class _Guard(io.RawIOBase):
         return self._target.fileno()
 
 
-def _unfinished(text: str) -> str:
+def _marker_start(text: str) -> str:
     """The part of an unfinished line that may begin a marker: its start, or its last hashes."""
     line = text[max(text.rfind("\r"), text.rfind("\n")) + 1 :]
     visible = _INVISIBLE.sub("", line)

@@ -436,17 +436,17 @@ def _print_suggestion(suggestion: GuardSuggestion) -> None:
     elif suggestion.case is not None:
         echo(f"  case {suggestion.case['id']} ({draft.proposer}, like {draft.like})", style="green")
         for name, value in draft.inputs.items():
-            echo(f"    {name}: {_short(value)}")
+            echo(f"    {name}: {_shorten(value)}")
         if draft.expected is not None:
-            echo(f"    expected: {_short(draft.expected)}")
+            echo(f"    expected: {_shorten(draft.expected)}")
         if draft.checks:
-            echo(f"    checks: {_short(list(draft.checks))}")
+            echo(f"    checks: {_shorten(list(draft.checks))}")
     trials = f"{PROVING_TRIALS} of {PROVING_TRIALS}"
     judges = f" on {', '.join(suggestion.judges)}" if suggestion.judges else ""
     echo(f"  passes {trials} trials; without the text, fails {trials}{judges}")
 
 
-def _short(value: JSON) -> str:
+def _shorten(value: JSON) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return cut(" ".join(text.split()), _SHOWN_CHARS)
 

@@ -329,7 +329,7 @@ def file_reference(value: object) -> str | None:
     return None
 
 
-def _short(reference: str) -> str:
+def _shorten(reference: str) -> str:
     return repr(reference) if len(reference) <= _SHOWN_MAX else f"{reference[:_SHOWN_MAX]!r}..."
 
 
@@ -405,7 +405,7 @@ class Texts:
                 raise ValueError(f"the file {reference!r} is a link to itself") from error
             reason = error.strerror or str(error)
             reason = reason[:1].lower() + reason[1:]
-            raise ValueError(f"the file {_short(reference)} cannot be read: {reason}") from error
+            raise ValueError(f"the file {_shorten(reference)} cannot be read: {reason}") from error
 
     def _missing(self, reference: str, inner: PurePosixPath) -> str:
         folder = self._root / inner.parent

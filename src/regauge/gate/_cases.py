@@ -162,7 +162,7 @@ class CaseTrials:
         A cached completion is the same trial and counts once.
         """
         trials = self._sides[side]
-        new = self._uncached(side)
+        new = self._new_trials(side)
         passed = measured = 0
         for number in chain.from_iterable(numbers):
             facts = trials[number] if number < len(trials) else None
@@ -207,14 +207,14 @@ class CaseTrials:
     @property
     def repeat_count(self) -> int:
         """The number of the candidate's trials that repeat a completion and do not count."""
-        new = self._uncached("candidate")
+        new = self._new_trials("candidate")
         if new is None:
             return 0
         stop = self.requested_count("candidate") if self.case_stop is None else self.case_stop
         measured = sum(1 for _ in self.facts("candidate", 0, stop))
         return measured - sum(number < stop for number in new)
 
-    def _uncached(self, side: Side) -> frozenset[int] | None:
+    def _new_trials(self, side: Side) -> frozenset[int] | None:
         """The trials with a completion new to their side; None if all count."""
         if not self._baseline_varies:
             return None

@@ -62,8 +62,8 @@ def version_breaches(
         return (_no_version(head, base, head_lock=head_lock, base_lock=base_lock),)
     breach = (
         _not_bumped(head, base)
-        or _reused(head, head.version, base_lock)
-        or _reused(head, head.version, head_lock)
+        or _reused_version(head, head.version, base_lock)
+        or _reused_version(head, head.version, head_lock)
         or _older(head, head.version, base)
         or _contract(head, head.version, base, base_lock)
         or _not_released(head, head.version, head_lock)
@@ -114,7 +114,7 @@ def _not_bumped(head: Prompt, base: Prompt | None) -> RuleBreach | None:
     return _breach("not-bumped", head, message, _bump(head, base))
 
 
-def _reused(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
+def _reused_version(head: Prompt, version: Semver, lock: PromptLock) -> RuleBreach | None:
     entry = lock.get(head.name, version)
     if entry is None or (entry.digest, entry.contract_digest) == behaviour(head):
         return None

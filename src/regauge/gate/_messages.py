@@ -273,8 +273,9 @@ def _suite_text(report: SuiteReport) -> str:
     if report.pairs and report.status in {"worse", "unconfirmed"}:
         last = report.pairs[-1]
         result = "confirmed" if report.status == "worse" else "not confirmed"
+        least = _p_text(min(last.p_values.values()))
         return (
-            f"{_loss_text(report)}, {result} side by side ({_p(min(last.p_values.values()))}): the"
+            f"{_loss_text(report)}, {result} side by side ({least}): the"
             f" candidate passed {last.candidate} trials, base {last.base}."
         )
     intro = f"{plural(report.cases, 'case')} compared"
@@ -310,7 +311,7 @@ def _loss_text(report: SuiteReport) -> str:
     p_values = [last.scores[check] if check else last.p_value for check in report.suspects] or [
         last.p_value
     ]
-    return f"{words} ({_p(min(p_values))})"
+    return f"{words} ({_p_text(min(p_values))})"
 
 
 def _net_text(report: SuiteReport) -> str:
@@ -320,9 +321,9 @@ def _net_text(report: SuiteReport) -> str:
     counts = f"{report.broken} broken, {report.fixed} fixed"
     match report.status:
         case "worse":
-            return f"{counts}: worse on the whole side by side ({_p(last.p_worse)}); {sides}."
+            return f"{counts}: worse on the whole side by side ({_p_text(last.p_worse)}); {sides}."
         case "passed" if points > 0:
-            return f"{counts}: better on the whole side by side ({_p(last.p_better)}); {sides}."
+            return f"{counts}: better on the whole side by side ({better}); {sides}."
         case "passed":
             return f"{counts}: not worse on the whole side by side; {sides}."
         case "unmeasured":
@@ -332,7 +333,7 @@ def _net_text(report: SuiteReport) -> str:
             return f"{counts}: to weigh them takes {live_trials}."
         case _:
             return (
-                f"{counts}: {points:+.1f} points side by side ({_p(last.p_worse)}), which is"
+                f"{counts}: {points:+.1f} points side by side ({_p_text(last.p_worse)}), which is"
                 f" neither worse nor as good; {sides}. Add trials (--more-trials 8)."
             )
 
@@ -396,7 +397,7 @@ def _decimal(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _p(p_value: float) -> str:
+def _p_text(p_value: float) -> str:
     """A p-value as text.
 
     >>> _p(0.0312), _p(1e-12)

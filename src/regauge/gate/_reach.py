@@ -94,7 +94,7 @@ def _caveats_of_file(base_commit: BaseCommit, name: str, eval_: EvalBase) -> Ite
     )
     if case_count >= min(_INPUTS_MIN, len(eval_.candidate.dataset)):
         yield f"{name} has inputs of {plural(case_count, 'case')} of {eval_.name}"
-    if tells := sorted(_tells(base_commit, name, text) - _words(before)):
+    if tells := sorted(_telling_words(base_commit, name, text) - _words(before)):
         yield f"{name} names {first_of(tells, _NAMES_MAX)}"
     unit, least = ("value", _VALUES_MIN) if name.endswith(".py") else ("line", 1)
     count = count_values if name.endswith(".py") else _count_lines
@@ -115,7 +115,7 @@ def _writings(case: GoldenCase) -> Iterator[str]:
         yield from {longest, repr(longest)[1:-1], json.dumps(longest)[1:-1]}
 
 
-def _tells(base_commit: BaseCommit, name: str, text: str) -> set[str]:
+def _telling_words(base_commit: BaseCommit, name: str, text: str) -> set[str]:
     """The telling words of a file; of Python, of literals without spaces."""
     if name.endswith(".py"):
         texts = (value for value in literals_in(base_commit, [name]) if not re.search(r"\s", value))

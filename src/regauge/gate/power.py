@@ -80,15 +80,15 @@ def lower_flaky_rates(drop: float) -> Callable[[FloatArray], FloatArray]:
         flaky = (p > _FLAKY_LOW) & (p < _FLAKY_HIGH)
         logits = np.log(np.clip(p, 1e-9, 1 - 1e-9)) - np.log1p(-np.clip(p, 1e-9, 1 - 1e-9))
 
-        def shifted(shift: FloatArray) -> FloatArray:
+        def shift_rates(shift: FloatArray) -> FloatArray:
             return np.where(flaky, 1 / (1 + np.exp(shift[:, np.newaxis] - logits)), p)
 
         low, high = np.zeros(len(p)), np.full(len(p), 20.0)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            enough = (p - shifted(middle)).mean(axis=1) >= drop
+            enough = (p - shift_rates(middle)).mean(axis=1) >= drop
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return shifted(high)
+        return shift_rates(high)
 
     return change
 

@@ -295,19 +295,19 @@ def _case_change(
         sides = next((pair for pair in pairs if _text(pair[0]) != _text(pair[1])), (None, None))
     else:
         sides = (
-            _first(old, "failed" if change == "better" else "passed"),
-            _first(new, "passed" if change == "better" else "failed"),
+            _first_row(old, "failed" if change == "better" else "passed"),
+            _first_row(new, "passed" if change == "better" else "failed"),
         )
     return CaseChange(
         case=case,
         change=change,
         before=_side(old, sides[0]),
         after=_side(new, sides[1]),
-        differing=_differing(old, new) if change in {"worse", "better"} else (),
+        differing=_differences(old, new) if change in {"worse", "better"} else (),
     )
 
 
-def _differing(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[str]:
+def _differences(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[str]:
     """The judges, and the golden case, that differ between the measured trials of two runs."""
     digests = [
         {
@@ -366,7 +366,7 @@ def _in_order(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [worst[key] for key in sorted(worst)]
 
 
-def _first(rows: Sequence[Mapping[str, Any]], outcome: str) -> Mapping[str, Any] | None:
+def _first_row(rows: Sequence[Mapping[str, Any]], outcome: str) -> Mapping[str, Any] | None:
     """The first row with this outcome, else the first row; None without rows."""
     return next(iter([*(row for row in rows if row["outcome"] == outcome), *rows]), None)
 

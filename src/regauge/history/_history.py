@@ -111,12 +111,12 @@ def _eval_of(
         started_at=record.started_at,
         commit=record.git.commit if record.git else None,
         dirty=record.git.dirty if record.git else False,
-        prompt=_plain(eval_.prompt),
+        prompt=_storable_name(eval_.prompt),
         version=eval_.version,
         prompt_digest=eval_.prompt_digest,
-        dataset=_plain(eval_.dataset),
-        eval=_plain(eval_.eval),
-        model=_plain(eval_.model),
+        dataset=_storable_name(eval_.dataset),
+        eval=_storable_name(eval_.eval),
+        model=_storable_name(eval_.model),
         side=eval_.side,
         cases=outcomes.total(),
         measured=outcomes.total() - outcomes["unmeasured"],
@@ -133,8 +133,8 @@ def _eval_of(
 def _trial(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "number": number,
-        "prompt": _plain(row["prompt"]),
-        "case": _plain(row["case"]),
+        "prompt": _storable_name(row["prompt"]),
+        "case": _storable_name(row["case"]),
         "side": row.get("side"),
         "trial": row["trial"],
         "outcome": row["outcome"],
@@ -142,7 +142,7 @@ def _trial(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plain(text: str) -> str:
+def _storable_name(text: str) -> str:
     """A name without characters that PostgreSQL cannot store."""
     return encodable(text.replace("\0", "\\0"))
 

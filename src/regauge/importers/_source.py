@@ -170,9 +170,9 @@ class SourceTree:
         if "\\" in text:
             text = PureWindowsPath(text).as_posix()
         place = Path(text)
-        path = self._plain(place if place.is_absolute() else base / place)
-        if not path.exists() and (self._plain(self.root / place)).exists():
-            path = self._plain(self.root / place)
+        path = self._normalize(place if place.is_absolute() else base / place)
+        if not path.exists() and (self._normalize(self.root / place)).exists():
+            path = self._normalize(self.root / place)
         if not path.is_relative_to(self.root):
             raise SourceError(f"{reference} is outside of the repository")
         self._refuse_links(path, reference)
@@ -338,7 +338,7 @@ class SourceTree:
         return items
 
     @staticmethod
-    def _plain(path: Path) -> Path:
+    def _normalize(path: Path) -> Path:
         """A path without `.` and `..`, which follow no link."""
         parts: list[str] = []
         for part in path.parts:

@@ -178,13 +178,13 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def _prompt_file(prompt: ImportedPrompt) -> NewFile:
-    document = _plain({"version": "1.0.0", **prompt.document})
+    document = _plain_value({"version": "1.0.0", **prompt.document})
     text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     folder = "prompts/judges" if prompt.rubric else "prompts"
     return NewFile(path=f"{folder}/{prompt.name}.prompt.yml", text=text)
 
 
-def _plain(value: object) -> JSON:
+def _plain_value(value: object) -> JSON:
     """Convert a value to plain containers, without source lines."""
     plain: JSON = json.loads(json.dumps(value, default=str))
     return plain
@@ -224,7 +224,7 @@ def _call(imported_eval: ImportedEval) -> str:
     if imported_eval.model:
         values.append(f"model={json.dumps(imported_eval.model)}")
     if imported_eval.judges:
-        values.append(f"judges={_plain(list(imported_eval.judges))!r}")
+        values.append(f"judges={_plain_value(list(imported_eval.judges))!r}")
     return ", ".join(values)
 
 

@@ -126,11 +126,11 @@ def _inputs(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chat(value: Any) -> list[dict[str, Any]] | None:
     """The messages of a chat, in OpenAI's form or LangChain's; None for anything else."""
-    messages = [_plain(message) for message in value] if is_list(value) else []
+    messages = [_plain_message(message) for message in value] if is_list(value) else []
     return chat_of(messages) if messages else None
 
 
-def _plain(message: Any) -> Any:
+def _plain_message(message: Any) -> Any:
     if not is_mapping(message) or "role" in message:
         return message
     names: Iterator[Any] = iter([message.get("type"), *reversed(list_of(message.get("id")))])

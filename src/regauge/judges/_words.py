@@ -165,10 +165,10 @@ def _sentence_continues(text: str, mark: re.Match[str]) -> bool:
         # An ellipsis or a quotation within a sentence.
         inside = mark[0].startswith("..") or mark[0][-1] not in ".!?"
         return inside and following[0].islower()
-    return _continues(text, mark.start(), following)
+    return _continues_sentence(text, mark.start(), following)
 
 
-def _continues(text: str, position: int, following: str) -> bool:
+def _continues_sentence(text: str, position: int, following: str) -> bool:
     """Return whether the sentence continues after a period.
 
     Args:

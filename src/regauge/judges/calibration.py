@@ -613,7 +613,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
         raise UncalibratedError(f"its calibration record is about {file.judge!r}")
     calibration = file.find(judge.digest)
     if calibration is None:
-        raise UncalibratedError(_stale(file, judge))
+        raise UncalibratedError(_stale_note(file, judge))
     try:
         labels = load_labels(calibration.labels.judge or judge.name, project)
     except DatasetError as error:
@@ -625,7 +625,7 @@ def current_calibration(judge: ModelJudge, project: Project) -> Calibration:
     return calibration
 
 
-def _stale(file: CalibrationFile, judge: ModelJudge) -> str:
+def _stale_note(file: CalibrationFile, judge: ModelJudge) -> str:
     if any(record.models == tuple(judge.models) for record in file.calibrations):
         return "its rubric or parameters changed since it was calibrated"
     models = " and ".join(

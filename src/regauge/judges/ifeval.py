@@ -398,7 +398,7 @@ def sentences_in(text: str) -> list[str]:
     return list(filter(None, _sentences(text)))
 
 
-def _ends(text: str, position: int) -> bool:
+def _ends_sentence(text: str, position: int) -> bool:
     following = next_word(text, position + 1)
     if text[position - 1 : position] == ".":
         return opens_sentence(following) is True
@@ -410,7 +410,7 @@ def _sentences(text: str) -> Iterator[str]:
     start = 0
     for mark in _END.finditer(text):
         position = mark.start()
-        if text[position] == "." and not _ends(text, position):
+        if text[position] == "." and not _ends_sentence(text, position):
             continue
         if text[position + 1 : position + 2] in {"!", "?"}:
             continue

@@ -353,15 +353,15 @@ class ProjectBatches:
                 f"not by batch: {plural(count, 'call')} of {reason}; record live:"
                 f" {self._options.command}"
             )
-        yield from _some(self._of_files.unreadable, "line", "left")
+        yield from _ids_line(self._of_files.unreadable, "line", "left")
         left = [
             custom_id
             for custom_id in (*self._of_files.places, *self._of_files.problems)
             if custom_id not in self.collected_ids and not self._is_recorded(custom_id)
         ]
-        yield from _some([x for x in left if x not in self._known_ids], *_UNKNOWN)
+        yield from _ids_line([x for x in left if x not in self._known_ids], *_UNKNOWN)
         unused = [x for x in left if x in self._known_ids and x in self._of_files.places]
-        yield from _some(unused, *_UNUSED)
+        yield from _ids_line(unused, *_UNUSED)
 
     def to_json(self) -> dict[str, Any]:
         """The results as a JSON document."""
@@ -414,8 +414,8 @@ class ProjectBatches:
         ids = dict.fromkeys(self._directory.ids_of(state) or [*read.places, *read.problems])
         self._known_ids.update(ids)
         unknown = [x for x in (*read.places, *read.problems) if x not in ids]
-        self.notes += _some(read.unreadable, "line", "left")
-        self.notes += _some(unknown, *_UNKNOWN)
+        self.notes += _ids_line(read.unreadable, "line", "left")
+        self.notes += _ids_line(unknown, *_UNKNOWN)
         problems = {**read.problems, **state.failed}
         has_ended = state.status == "ended" and state.is_complete
         for custom_id in ids:
@@ -482,7 +482,7 @@ async def request_trials(
                     raise error
 
 
-def _some(ids: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
+def _ids_line(ids: Sequence[str], noun: str, done: str, nouns: str = "") -> Iterator[str]:
     """A line with a count and the first few ids; no line without ids."""
     if ids:
         examples = first_of((printable(batch_id)[:120] for batch_id in ids), _NAMED_MAX)

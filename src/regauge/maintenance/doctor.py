@@ -139,12 +139,12 @@ def find_duplicates(datasets: Iterable[Dataset]) -> Iterator[DoctorResult]:
 
 def find_leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorResult]:
     """Results on cases whose text is in the prompt, so that the model can copy it."""
-    prompt_text = _plain(" ".join(message.content for message in prompt.messages))
+    prompt_text = _plain_line(" ".join(message.content for message in prompt.messages))
     sources: dict[str, list[str]] = {"holdout": [], "train": []}
     for case in dataset:
         expected = case.expected if isinstance(case.expected, dict) else {"": case.expected}
         values = (*case.inputs.values(), *expected.values())
-        texts = [_plain(value) for value in values if isinstance(value, str)]
+        texts = [_plain_line(value) for value in values if isinstance(value, str)]
         if any(
             len(text) >= _LEAK_CHARS_MIN
             and text.count(" ") + 1 >= _LEAK_WORDS_MIN
@@ -166,13 +166,13 @@ def find_leaks(prompt: Prompt, dataset: Dataset) -> Iterator[DoctorResult]:
 
 def _key(case: GoldenCase) -> str:
     plain = {
-        name: _plain(value) if isinstance(value, str) else value
+        name: _plain_line(value) if isinstance(value, str) else value
         for name, value in case.inputs.items()
     }
     return json.dumps(plain, sort_keys=True)
 
 
-def _plain(text: str) -> str:
+def _plain_line(text: str) -> str:
     return " ".join(text.casefold().split())
 
 

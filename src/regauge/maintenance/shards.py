@@ -160,7 +160,7 @@ def merge_shards(
         UnmeasuredError: There is no finished shard.
     """
     notes: list[str] = []
-    parts = _distinct(_read_parts(directories, notes))
+    parts = _distinct_parts(_read_parts(directories, notes))
     if not parts:
         raise UnmeasuredError(
             "\n".join([*notes, "there is no finished shard, so nothing is measured"])
@@ -302,7 +302,7 @@ def _refuse_other_files(directory: Path) -> None:
         raise InvalidFileError.at_place(unknown[0], "a shard leaves no such file", "remove it")
 
 
-def _distinct(parts: Iterable[_Part]) -> list[_Part]:
+def _distinct_parts(parts: Iterable[_Part]) -> list[_Part]:
     """The shards by number; a repeated directory counts once.
 
     Raises:

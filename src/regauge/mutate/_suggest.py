@@ -236,11 +236,11 @@ class _Search:
                 if suggestion is not None:
                     return suggestion
         except BudgetError:
-            return self._undecided("out of budget")
+            return self._undecided_suggestion("out of budget")
         except MissingRecordingError:
-            return self._undecided("not recorded", unmeasured=True)
+            return self._undecided_suggestion("not recorded", unmeasured=True)
         except RegaugeError as error:
-            return self._undecided(str(error).partition("\n")[0], unmeasured=True)
+            return self._undecided_suggestion(str(error).partition("\n")[0], unmeasured=True)
         same_output_reason = (
             f"{plural(self._same_output_count, 'variant')} had the same output without the text"
         )
@@ -249,7 +249,7 @@ class _Search:
         )
         return GuardSuggestion(row=row, status="none", reason=reason, calls=self.calls)
 
-    def _undecided(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
+    def _undecided_suggestion(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
         return GuardSuggestion(
             row=self.problem.row,
             status="undecided",

@@ -325,7 +325,7 @@ class BatchClient:
             # Together returns the bare list.
             batches = [self._batch(mapping_of(item)) for item in list_of(table.get("data") or page)]
             remote_batches += [batch for batch in batches if batch.created_at >= created_at]
-            last = _safe(str(table.get("last_id") or (batches[-1].id if batches else "")))
+            last = _quote_id(str(table.get("last_id") or (batches[-1].id if batches else "")))
             if not table.get("has_more") or not last or last == after:
                 break
             if batches and batches[-1].created_at < created_at:
@@ -368,7 +368,7 @@ class BatchClient:
     async def _describe(self, batch_id: str) -> Mapping[str, Any]:
         """Return the description of a batch; the last one is cached, as it may hold all results."""
         data = bytearray()
-        url = f"{self._path}/{_safe(batch_id)}"
+        url = f"{self._path}/{_quote_id(batch_id)}"
 
         async def get(client: Any) -> None:
             data.clear()
@@ -394,7 +394,7 @@ class BatchClient:
         """Write the uploaded requests of a batch; return whether the provider has all of them."""
         if not batch.input_file:
             return False
-        url = f"files/{_safe(batch.input_file)}/content"
+        url = f"files/{_quote_id(batch.input_file)}/content"
         try:
             return not await self._save(url, batch.input_file, path)
         except ProviderError:
@@ -402,8 +402,8 @@ class BatchClient:
 
     def _results_url(self, batch: RemoteBatch, file_id: str) -> str:
         if self._anthropic:
-            return f"{self._path}/{_safe(batch.id)}/results"
-        return f"files/{_safe(file_id)}/content"
+            return f"{self._path}/{_quote_id(batch.id)}/results"
+        return f"files/{_quote_id(file_id)}/content"
 
     @property
     def _path(self) -> str:
@@ -413,7 +413,7 @@ class BatchClient:
         size = None
         if not self._anthropic:
             try:
-                size = _document(await self._get(f"files/{_safe(file_id)}")).get("bytes")
+                size = _document(await self._get(f"files/{_quote_id(file_id)}")).get("bytes")
             except ProviderError:
                 size = None  # not all servers describe a file
         part = path.with_name(f"{path.name}.part")
@@ -568,7 +568,7 @@ def _id_in(table: Mapping[str, Any]) -> str:
     return number
 
 
-def _safe(text: str) -> str:
+def _quote_id(text: str) -> str:
     """Return an id for a URL, without characters that lead to another path: a server sent it."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "", text).strip(".")
 

@@ -126,7 +126,7 @@ def _data() -> _Data:
         _Kind(
             name=row["name"],
             hints=tuple(row["hints"]),
-            begins_with_hint=_begins(row["pattern"], row["hints"]),
+            begins_with_hint=_begins_with_hint(row["pattern"], row["hints"]),
             pattern=f"(?a:{row['pattern']})",
             accepts=_is_no_slug,
         )
@@ -155,7 +155,7 @@ def _data() -> _Data:
     )
 
 
-def _begins(pattern: str, hints: list[str]) -> bool:
+def _begins_with_hint(pattern: str, hints: list[str]) -> bool:
     """Return whether a pattern begins with its only hint, apart from a lookbehind."""
     body = re.sub(r"\A(?:\\b|\(\?<!\[[^\]]*\]\))", "", pattern)
     return len(hints) == 1 and body.startswith((hints[0], re.escape(hints[0])))

@@ -146,7 +146,7 @@ class Memory:
             and (
                 t.result != _REJECTED_BY_USER
                 or t.before == before.shape
-                or _covers(changed, _lines(t))
+                or _includes_edit(changed, _lines(t))
             )
         ]
         against = next((t for t in matches if t.result in AGAINST), None)
@@ -187,7 +187,7 @@ def _lines(attempt: Attempt) -> tuple[str, str]:
     return attempt.added_text, attempt.removed_text
 
 
-def _covers(edited: tuple[str, str], other: tuple[str, str]) -> bool:
+def _includes_edit(edited: tuple[str, str], other: tuple[str, str]) -> bool:
     """Return whether an edit does all that another one does."""
     return all(
         set(other_text.split("\n")) <= {*text.split("\n"), ""}

@@ -350,7 +350,7 @@ def result_of(
         feedback=_feedback(subject, config),
         warnings=began.get("warnings", []),
         preflight=texts_of("preflight"),
-        unverified=_unverified(state),
+        unverified=_remaining_work(state),
         open=[
             OpenFailure(
                 **failing(mode).model_dump(),
@@ -599,7 +599,7 @@ def _with_option(command: str, option: str, value: object) -> str:
     return f"{without} {option} {value}"
 
 
-def _unverified(state: LoopState) -> Unverified | None:
+def _remaining_work(state: LoopState) -> Unverified | None:
     """The remaining work of a run that was out of calls."""
     if state.stop is None or state.stop.reason != "calls":
         return None

@@ -329,7 +329,7 @@ def apply(text: PromptText, ops: Sequence[Op]) -> PromptText:
             continue
         if line in instead:
             raise EditError(f"two operations change the line {op.anchor.line!r}")
-        instead[line] = _replaced(line.text, op) if isinstance(op, Replace) else []
+        instead[line] = _replaced_lines(line.text, op) if isinstance(op, Replace) else []
     contents: list[list[str]] = [[] for _ in text.messages]
     for line in text.lines:
         contents[line.message] += [*before[line], *instead.get(line, [line.text]), *after[line]]
@@ -425,7 +425,7 @@ def _line(text: PromptText, anchor: Anchor) -> Line:
     return exact[0]
 
 
-def _replaced(old: str, op: Replace) -> list[str]:
+def _replaced_lines(old: str, op: Replace) -> list[str]:
     if not op.find:
         return op.text.split("\n")
     if old.count(op.find) != 1:
@@ -1004,7 +1004,7 @@ def with_rule(text: PromptText, home: RulePlace, rule: str) -> PromptText:
     '# Rules\n1. Be brief.\n2. Use JSON.\n3. Be kind.\n\n{{input}}'
     """
     tree, node = text.trees[home.message], home.node
-    bare = _bare(rule)
+    bare = _bare_rule(rule)
     if node.kind == "entry":
         return text.with_content(home.message, insert(tree, node, bare, home.side))
     # Where sentences have lines of their own, so has the rule.
@@ -1019,7 +1019,7 @@ def with_rule(text: PromptText, home: RulePlace, rule: str) -> PromptText:
 
 def find_rule(text: PromptText, rule: str) -> list[tuple[int, Node]]:
     """The statements of a prompt that state a rule; empty unless all of it is there."""
-    required = statement_words(parse(_bare(rule)))
+    required = statement_words(parse(_bare_rule(rule)))
     places: dict[str, tuple[int, Node]] = {}
     for index, tree in enumerate(text.trees):
         places |= {words: (index, node) for words, node in statement_words(tree).items()}
@@ -1064,7 +1064,7 @@ def _sentences(tree: Tree) -> list[Node]:
     ]
 
 
-def _bare(rule: str) -> str:
+def _bare_rule(rule: str) -> str:
     tree = parse(rule.strip())
     marker = next(tree.nodes("marker"), None)
     return tree.text if marker is None or marker.start else tree.text[marker.end :].strip()

@@ -160,12 +160,12 @@ def redact_feedback(
     texts = [*public, *inputs]
     public_text = "\n".join(texts).casefold()
     holdout_texts = [CaseText.from_case(case) for case in holdout.values()]
-    leaks, secret = Leaks(holdout_texts, texts, policy), _veils(holdout, public_text)
+    leaks, secret = Leaks(holdout_texts, texts, policy), _find_veils(holdout, public_text)
     terms = set(
         _THING.findall("\n".join(t for case in holdout_texts for t in case.texts).casefold())
     )
     terms -= set(_THING.findall(public_text))
-    veils = {} if show_expected else _veils(train, public_text)
+    veils = {} if show_expected else _find_veils(train, public_text)
 
     def names_holdout(line: str) -> bool:
         return (
@@ -206,7 +206,7 @@ class _Veil:
         return replace(self.mask, hidden=hidden).text(text) if hidden else text
 
 
-def _veils(cases: Mapping[str, GoldenCase], public_text: str) -> dict[str, _Veil]:
+def _find_veils(cases: Mapping[str, GoldenCase], public_text: str) -> dict[str, _Veil]:
     masks = {name: mask_value(case.golden) for name, case in cases.items()}
     return {
         name: _Veil(

@@ -585,7 +585,7 @@ class Refinement:
     def run(self, run: Run, listen: Callable[[Note], None]) -> LoopState:
         """Run from the beginning."""
         run.before.write_bytes(self.subject.source.encode())
-        trail = TrailFile.begin(run.trail, self._about())
+        trail = TrailFile.begin(run.trail, self._describe_run())
         return self._drive(begin(self.config, self.memory), trail, listen)
 
     def resume(
@@ -649,7 +649,7 @@ class Refinement:
             judging=dict(began.get("judging", {})),
             policy=policy,
         )
-        changed = changed_inputs(began, self._about())
+        changed = changed_inputs(began, self._describe_run())
         if changed:
             raise TrailError(
                 f"run {run.id} cannot go on: {', '.join(changed)} changed since it began\n"
@@ -691,7 +691,7 @@ class Refinement:
         run.note(**facts, next=result.next, replayed=replayed_calls, finished=finished)
         return result
 
-    def _about(self) -> dict[str, JSON]:
+    def _describe_run(self) -> dict[str, JSON]:
         return run_inputs(self.subject, self.config, self.options, self.memory)
 
     def _drive(
@@ -710,7 +710,7 @@ class Refinement:
         left = calls_max(state) - state.spending.total
         self._evals.budget.limit(max(0, left))
         try:
-            return run_stoppable(self._driven(state, trail, on_state))
+            return run_stoppable(self._drive_to_end(state, trail, on_state))
         except KeyboardInterrupt:
             if last.stop is None:  # else it was over already
                 interrupted = Interrupted(reason="interrupted", text=BY_SIGNAL)
@@ -720,7 +720,7 @@ class Refinement:
                     on_state(state)
             return last
 
-    async def _driven(
+    async def _drive_to_end(
         self, state: LoopState, trail: Trail, on_state: Callable[[LoopState], None]
     ) -> LoopState:
         async with self._evals.open_trials() as trials:

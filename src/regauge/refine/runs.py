@@ -294,7 +294,7 @@ class Run:
 
     def read_view(self, path: Path) -> str:
         """The text of the result or its rationale, as the run wrote it."""
-        sealed = _sealed(read_events(self))
+        sealed = _sealed_digests(read_events(self))
         if not sealed:
             raise UsageError(
                 f"run {self.id} is not over\n  fix: regauge refine resume {self.id}, or see what it"
@@ -581,14 +581,14 @@ def seal(run: Run) -> None:
     """Append the digests of a run's final files to the trail, unless they are there."""
     events = read_events(run)
     files = {name: digest for name in (*_PROPOSAL, *_VIEWS) if (digest := _digest(run, name))}
-    if _sealed(events) != files:
+    if _sealed_digests(events) != files:
         TrailFile(run.trail, events).wrote(files)
 
 
 def read_verified(run: Run) -> tuple[TrailEvent, ...]:
     """The events of a run's trail, after a check of its chain and the proposed files."""
     events = read_events(run)
-    sealed = _sealed(events)
+    sealed = _sealed_digests(events)
     if not sealed and not run.revision.is_file():
         return events  # without a proposal
     for name in _PROPOSAL:
@@ -616,7 +616,7 @@ def _new_run(run: Run) -> str:
     return f"  fix: do not apply it; start a new run: regauge refine {quote(run.prompt)}"
 
 
-def _sealed(events: Sequence[TrailEvent]) -> dict[str, str]:
+def _sealed_digests(events: Sequence[TrailEvent]) -> dict[str, str]:
     """The digests of final files in the trail; empty if the run is not over."""
     last = events[-1]
     return dict(last.body["files"]) if last.kind == "wrote" else {}

@@ -211,7 +211,7 @@ def headline(
         title += f" ({name(document.base_commit[:_SHORT_HASH])})"
     counts = _balance(document)
     text = f"{title}: {counts}" if counts else title
-    if allowed := _allowed(document):
+    if allowed := _accepted_reason(document):
         text += f" ({words(allowed)})"
     if document.looser_options:
         text += f" (with {words(', '.join(document.looser_options))})"
@@ -266,7 +266,7 @@ def _balance(document: DecisionDocument) -> str:
     return f"{100 * change:+.1f} points{': ' if counts_text else ''}{counts_text}"
 
 
-def _allowed(document: DecisionDocument) -> str:
+def _accepted_reason(document: DecisionDocument) -> str:
     """The reason why broken cases pass; empty without one."""
     broken = [case for case in document.cases if case.status == "broken" and not case.blocks]
     if document.decision != "accept" or not broken:

@@ -302,7 +302,7 @@ def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]
 def _message(case: CaseDocument) -> str:
     """The message of a case, with its name as code."""
     name = f"{case.prompt}/{case.case}"
-    text = _short(case.message)
+    text = _shorten(case.message)
     if not text.startswith(f"{name}:"):
         return shown_text(text)
     return shown_name(name) + shown_text(text.removeprefix(name))
@@ -366,5 +366,5 @@ def _fold(
     yield from fold_lines(shown_text(title), fence, indent=indent, is_open=is_open)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MESSAGE_CHARS_MAX else f"{text[:_MESSAGE_CHARS_MAX]}…"

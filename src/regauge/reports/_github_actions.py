@@ -132,7 +132,7 @@ def gate_annotations(
     document: DecisionDocument, root: Path, environ: Mapping[str, str]
 ) -> list[str]:
     """The annotations of a decision, with paths relative to the repository."""
-    return decision_annotations(document, below=_below(root, environ))
+    return decision_annotations(document, below=_path_prefix(root, environ))
 
 
 def failure_annotations(
@@ -146,7 +146,7 @@ def failure_annotations(
         root: The project's directory.
         environ: The environment.
     """
-    below = _below(root, environ)
+    below = _path_prefix(root, environ)
     marks: list[str] = []
     for location, item, reason in failures[:_EACH_MAX]:
         path, line = split_location(location)
@@ -156,7 +156,7 @@ def failure_annotations(
     return marks
 
 
-def _below(root: Path, environ: Mapping[str, str]) -> str:
+def _path_prefix(root: Path, environ: Mapping[str, str]) -> str:
     """The project's directory in the checkout, with a slash at the end; empty at its top."""
     workspace = environ.get("GITHUB_WORKSPACE", "")
     if not workspace or not root.is_relative_to(workspace):

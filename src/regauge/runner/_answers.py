@@ -396,7 +396,7 @@ class Completions:
             self._stores.clear()
         return WrittenRecordings(changed_lines=changed_lines, stored_counts=stored_counts)
 
-    def _fresh(self, name: str) -> Iterator[tuple[CompletionKey, bool]]:
+    def _new_completions(self, name: str) -> Iterator[tuple[CompletionKey, bool]]:
         """The new completions of a file, and whether the store had them before the run."""
         for (trial, provider), fresh in self._new[name].items():
             for key, was_stored in fresh.items():
@@ -405,12 +405,12 @@ class Completions:
     def _published(self, name: str) -> Iterator[tuple[CompletionKey, bool]]:
         """The new completions of a file that are recorded."""
         unpublished = self._independent.unpublished if self._independent is not None else ()
-        return (fresh for fresh in self._fresh(name) if fresh[0].trial not in unpublished)
+        return (fresh for fresh in self._new_completions(name) if fresh[0].trial not in unpublished)
 
     def _gate_lines(self) -> Iterator[bytes]:
         """The independent trials of this run, as lines of JSON."""
         for name in self._new:
-            for completion_key, _ in self._fresh(name):
+            for completion_key, _ in self._new_completions(name):
                 if self.independent(completion_key.trial):
                     recording = self._local(completion_key.trial).get(
                         self._stored_key(completion_key)
@@ -517,7 +517,7 @@ class Embeddings:
         self._project = project
         self._environ = environ
         self._files = FileCache(self._read)
-        self._fresh: set[tuple[str, str]] = set()
+        self._new_completions: set[tuple[str, str]] = set()
         self._base: Callable[[Path], bytes | None] | None = None
         self._lock = threading.Lock()
 
@@ -639,7 +639,7 @@ class Embeddings:
         )
 
     def _has(self, file: VectorsFile, model: str, text: str) -> bool:
-        return (model, text) in self._fresh if self._mode == "all" else text in file
+        return (model, text) in self._new_completions if self._mode == "all" else text in file
 
     async def _request_vectors(self, file: VectorsFile, model: str, texts: Sequence[str]) -> None:
         # Each verdict has its own event loop, and a connection belongs to one loop.
@@ -655,7 +655,7 @@ class Embeddings:
                 file.put(text, vector, replace=replace)
             except ValueError as error:
                 raise ProviderError(f"{model} gave {error}", kind="malformed") from error
-            self._fresh.add((model, text))
+            self._new_completions.add((model, text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

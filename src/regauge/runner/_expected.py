@@ -391,7 +391,7 @@ class ExpectedJudging:
         recorded = self._judgements(planned_trials[0].planned_case.eval.prompt.name)
         all_judgements = recorded.get((judge.name, None))
         if all_judgements is None:
-            return self._unrecorded(judge, planned_trials)
+            return self._expect_unrecorded(judge, planned_trials)
         return sum(
             (
                 self._mean(
@@ -428,7 +428,7 @@ class ExpectedJudging:
         )
         return cost_of(usage, price_for(self._settings, request))
 
-    def _unrecorded(
+    def _expect_unrecorded(
         self, judge: ModelJudge, planned_trials: Sequence[PlannedTrial]
     ) -> ExpectedCalls:
         """The expected calls of unrecorded judgements, without calls shared with earlier judges."""

@@ -219,11 +219,11 @@ async def judge_trial(
         request_digest=planned_trial.planned_case.digest,
         sourced_completion=sourced,
         verdicts=tuple(verdicts),
-        error=error or _undecided(eval_, verdicts),
+        error=error or _undecided_error(eval_, verdicts),
     )
 
 
-def _undecided(eval_: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
+def _undecided_error(eval_: Eval, verdicts: list[JudgedVerdict]) -> UnmeasuredError | None:
     """The error if no blocking judge decided; None if one did."""
     deciding = [verdict for verdict in verdicts if verdict.blocking]
     if not deciding:

@@ -101,7 +101,7 @@ def merge_pyproject(root: Path) -> PlannedFile:
     """
     path = root / "pyproject.toml"
     if not os.path.lexists(path):
-        other = _elsewhere(root)
+        other = _foreign_settings(root)
         tables = [_REGAUGE] if other else [_PYTEST, _REGAUGE]
         return PlannedFile(
             path=path,
@@ -117,7 +117,7 @@ def merge_pyproject(root: Path) -> PlannedFile:
         raise ConfigError([Diagnostic.unreadable(path, error)]) from error
     except ValueError as error:
         raise ConfigError.at_place(path, f"not TOML: {error}", fix=_FIX) from error
-    missing = [_PYTEST] if "pytest" not in tool and not _elsewhere(root) else []
+    missing = [_PYTEST] if "pytest" not in tool and not _foreign_settings(root) else []
     advice = () if missing else _advice(root)
     if "regauge" not in tool:
         missing.append(_REGAUGE)
@@ -143,7 +143,7 @@ def advise_on_pytest(root: Path) -> list[tuple[str, str]]:
     Args:
         root: The project's root.
     """
-    path = root / (_elsewhere(root) or "pyproject.toml")
+    path = root / (_foreign_settings(root) or "pyproject.toml")
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     advice: list[tuple[str, str]] = []
     if "deepeval" not in text:
@@ -161,7 +161,7 @@ def _tool(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", tool)
 
 
-def _elsewhere(root: Path) -> str:
+def _foreign_settings(root: Path) -> str:
     """The file with pytest's settings other than pyproject.toml; empty without one."""
     for name, section in (*((name, "") for name in _OTHERS), *_SECTIONS):
         file = root / name

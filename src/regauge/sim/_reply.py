@@ -176,7 +176,7 @@ def _mitigation(facts: AlertFacts) -> str:
     return "\n".join(f"- {step}" for step in steps)
 
 
-def _about(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
+def _document_section(document: Document, section: RequestedSection, limits: LengthLimits) -> str:
     """Return a section about a document that is no alert, from the document itself."""
     topic = _topic(section.name)
     if topic == "timeline" and document.events:
@@ -205,7 +205,7 @@ def section_text(document: Document, section: RequestedSection, limits: LengthLi
     facts = alert_facts(document)
     # An alert rule or notification, rather than a story.
     if not facts.expression and not (facts.name and (facts.summary or facts.description)):
-        return _about(document, section, limits)
+        return _document_section(document, section, limits)
     write = _WRITERS.get(_topic(section.name))
     words = " ".join(split_name(section.name)).lower()
     return write(facts) if write is not None else f"Nothing in the alert speaks of {words}."

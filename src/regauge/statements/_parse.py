@@ -684,10 +684,10 @@ class _Parser:
         while index < end:
             if not self._visible[index]:
                 after = next((n for n in range(index, end) if self._visible[n]), end)
-                if after == end or not self._continues(after, indent, style):
+                if after == end or not self._continues_item(after, indent, style):
                     break
                 index = after
-            if not self._continues(index, indent, style):
+            if not self._continues_item(index, indent, style):
                 break
             last = index + 1
             while last < end and not self._ends_entry(last, end, indent):
@@ -698,7 +698,7 @@ class _Parser:
             index = last
         return self._tile("list", entries[0].start, entries[-1].end, entries), index
 
-    def _continues(self, index: int, indent: int, style: tuple[object, ...]) -> bool:
+    def _continues_item(self, index: int, indent: int, style: tuple[object, ...]) -> bool:
         return (
             self._marker(index) is not None
             and abs(self._indent(index) - indent) < _SLACK

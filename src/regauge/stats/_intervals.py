@@ -373,10 +373,10 @@ def rate_difference(
         return None
     first, second = s / m, k / r
     before, after = float(first.mean()), float(second.mean())
-    of_base = _within(s, m)
+    of_base = _within_variance(s, m)
     within_base = float(of_base.mean()) if of_base.size else before * (1 - before)
     if np.all(r > 1):
-        within = max(float(_within(k, r).mean()), within_base / 2)
+        within = max(float(_within_variance(k, r).mean()), within_base / 2)
     else:
         spread = float(first.var(ddof=1)) if s.size > 1 else 0.0
         between = max(0.0, spread - within_base * float((1 / m).mean()))
@@ -394,7 +394,7 @@ def rate_difference(
     )
 
 
-def _within(passes: IntArray, trials: IntArray) -> FloatArray:
+def _within_variance(passes: IntArray, trials: IntArray) -> FloatArray:
     """The unbiased estimate of p(1-p) for each case with several trials."""
     several = trials > 1
     p, n = passes[several] / trials[several], trials[several]

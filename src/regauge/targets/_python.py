@@ -288,7 +288,7 @@ class PythonCaller:
     async def prepare(self) -> None:
         """Start a process, and have it import the callable."""
         with suppress(ProviderError):  # a call reports it
-            await (await self._current()).files()
+            await (await self._current_process()).files()
 
     async def files(self) -> list[str]:
         """The modules below the root that the import loads.
@@ -296,7 +296,7 @@ class PythonCaller:
         Raises:
             ProviderError: The callable cannot be imported.
         """
-        return await (await self._current()).files()
+        return await (await self._current_process()).files()
 
     async def call(self, case: GoldenCase, *, timeout_s: float) -> JSON:
         """The output for a case.
@@ -304,7 +304,7 @@ class PythonCaller:
         Raises:
             ProviderError: There is none.
         """
-        process = await self._current()
+        process = await self._current_process()
         try:
             return await process.call(case, timeout_s=timeout_s)
         except _EndedError as error:
@@ -333,7 +333,7 @@ class PythonCaller:
         await asyncio.gather(*(process.close() for process in self._open))
         self._open.clear()
 
-    async def _current(self) -> _Process:
+    async def _current_process(self) -> _Process:
         if self._process is None:
             self._process = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._process)

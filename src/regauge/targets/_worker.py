@@ -62,7 +62,7 @@ def _load(name: str, root: Path) -> Any:
     return module
 
 
-def _below(root: Path, files: Iterable[str]) -> list[str]:
+def _project_files(root: Path, files: Iterable[str]) -> list[str]:
     """The files of the project among `files`, relative to its root."""
     names: set[str] = set()
     for file in files:
@@ -78,7 +78,7 @@ def _below(root: Path, files: Iterable[str]) -> list[str]:
 def _modules_below(root: Path) -> list[str]:
     """The files of loaded modules of the project."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    return _below(root, (file for file in files if file and file.endswith(".py")))
+    return _project_files(root, (file for file in files if file and file.endswith(".py")))
 
 
 # What separates paths in the arguments of a program, or in the address of a database.
@@ -164,7 +164,7 @@ def _golden_case(case: Mapping[str, Any]) -> Any:
     return GoldenCase(**fields)
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Convert a value to a type that JSON has."""
     if isinstance(value, Mapping):
         return {**cast("Mapping[str, Any]", value)}
@@ -187,7 +187,7 @@ def _document(output: Any) -> Any:
     if type(output).__name__ == "Completion" and hasattr(output, "to_json"):
         return output.to_json()
     with suppress(TypeError):
-        document = _plain(output)
+        document = _to_json(output)
         if isinstance(document, Mapping):
             return cast("Mapping[str, Any]", document)
     raise _CallError(
@@ -202,7 +202,7 @@ def _tool_result(output: Any) -> dict[str, str]:
     if isinstance(output, str):
         return {"text": output}
     try:
-        return {"text": json.dumps(output, ensure_ascii=False, allow_nan=False, default=_plain)}
+        return {"text": json.dumps(output, ensure_ascii=False, allow_nan=False, default=_to_json)}
     except (TypeError, ValueError, RecursionError) as error:
         raise _CallError(
             "malformed", f"the result of the tool cannot be written as JSON: {error}"
@@ -341,7 +341,7 @@ class _FunctionWorker:
         places = [
             f"{path}:{line}"
             for frame, line in traceback.walk_tb(error.__traceback__)
-            for path in _below(self._root, [frame.f_code.co_filename])
+            for path in _project_files(self._root, [frame.f_code.co_filename])
         ]
         return places[-1] if places else ""
 
@@ -353,7 +353,7 @@ class _FunctionWorker:
         if counts != self._reported_counts:
             self._reported_counts = counts
             late = _modules_below(self._root)
-            late += _below(self._root, filter(os.path.isfile, [*self._read.paths]))
+            late += _project_files(self._root, filter(os.path.isfile, [*self._read.paths]))
             reply["late"] = [file for file in late if file not in self._files]
         self._send(self._line(reply))
 
@@ -371,7 +371,7 @@ class _FunctionWorker:
 
     def _line(self, reply: Mapping[str, Any]) -> bytes:
         try:
-            line = json.dumps(reply, allow_nan=False, default=_plain).encode()
+            line = json.dumps(reply, allow_nan=False, default=_to_json).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise _CallError(
                 "malformed", f"the output cannot be written as JSON: {error}"

@@ -61,7 +61,7 @@ def fuzzy_match(output: str, case: GoldenCase) -> bool:
     """
     expected = case.expected
     answers = cast("list[object]", expected) if isinstance(expected, list) else [expected]
-    return any(_alike(_normalize(output), _normalize(str(answer))) for answer in answers)
+    return any(_is_similar(_normalize(output), _normalize(str(answer))) for answer in answers)
 
 
 def _normalize(text: str) -> str:
@@ -69,7 +69,7 @@ def _normalize(text: str) -> str:
     return " ".join(words.split())
 
 
-def _alike(text: str, other: str) -> bool:
+def _is_similar(text: str, other: str) -> bool:
     if not text or not other:
         return text == other
     return text in other or other in text

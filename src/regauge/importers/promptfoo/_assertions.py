@@ -407,7 +407,7 @@ def _split(text: str) -> list[str]:
 # The rules, by type.
 
 
-def _contains(assertion: _ParsedAssertion) -> dict[str, JSON]:
+def _contains_check(assertion: _ParsedAssertion) -> dict[str, JSON]:
     name = assertion.kind.removeprefix("i").replace("-", "_")
     key = "text" if name == "contains" else "texts"
     value: JSON = assertion.text if name == "contains" else [*assertion.texts]
@@ -574,7 +574,7 @@ def _steps(assertion: _ParsedAssertion) -> dict[str, JSON]:
 _RULES: Final[Mapping[str, Callable[[_ParsedAssertion], dict[str, JSON]]]] = {
     **dict.fromkeys(
         ("contains", "icontains", "contains-any", "icontains-any", "contains-all", "icontains-all"),
-        _contains,
+        _contains_check,
     ),
     "equals": _equals,
     "starts-with": lambda assertion: {"starts_with": [assertion.text]},

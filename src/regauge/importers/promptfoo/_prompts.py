@@ -101,7 +101,7 @@ def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[st
     """The texts of a prompt, with the file of each; empty for a text that names no file."""
     is_file_url = text.startswith("file://")
     reference = text.strip()
-    if problem := _unread(reference, is_file_url=is_file_url):
+    if problem := _reading_problem(reference, is_file_url=is_file_url):
         context.note("manual", place, f"{problem}; write it as a prompt file and an eval")
         return
     if not (is_file_url or _looks_like_path(reference)):
@@ -123,7 +123,7 @@ def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[st
             context.note("manual", place, f"the prompt is not imported: {error}")
 
 
-def _unread(reference: str, *, is_file_url: bool) -> str:
+def _reading_problem(reference: str, *, is_file_url: bool) -> str:
     """The reason why a prompt cannot be read; empty if it can."""
     is_code = _looks_like_path(reference) and _CODE.search(reference)
     if reference.startswith(("exec:", "python:")) or is_code:

@@ -331,7 +331,7 @@ def response_format(name: str, schema: Mapping[str, Any]) -> dict[str, JSON]:
     {'type': 'json_schema', 'json_schema': {'name': 'Reason', 'strict': True, 'schema': {...}}}
     """
     free = _has_free_keys(schema)
-    final_schema = schema if free else _strict(schema)
+    final_schema = schema if free else _make_strict(schema)
     return {
         "type": "json_schema",
         "json_schema": {"name": name, "strict": not free, "schema": dict(final_schema)},
@@ -346,16 +346,16 @@ def _has_free_keys(schema: object) -> bool:
     )
 
 
-def _strict(value: object, *, names: bool = False) -> Any:
+def _make_strict(value: object, *, names: bool = False) -> Any:
     """A part of a schema in strict mode; with `names`, its keys are properties, not keywords."""
     if is_list(value):
-        return [*map(_strict, value)]
+        return [*map(_make_strict, value)]
     if not is_mapping(value):
         return value
     if names:
-        return {key: _strict(part) for key, part in value.items()}
+        return {key: _make_strict(part) for key, part in value.items()}
     strict: dict[str, Any] = {
-        key: _strict(part, names=key in {"properties", "$defs"})
+        key: _make_strict(part, names=key in {"properties", "$defs"})
         for key, part in value.items()
         if key not in _DROPPED
     }

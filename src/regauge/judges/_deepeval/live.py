@@ -377,7 +377,7 @@ async def run_metric(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
             metric = remake()
         else:
             return metric
-    if _awaits(metric):
+    if _is_async(metric):
         waiting = metric.a_measure
         try:
             await in_own_thread(lambda: asyncio.run(_call(waiting, case)))
@@ -392,7 +392,7 @@ async def run_metric(metric: Any, case: Any, remake: Callable[[], Any]) -> Any:
     return metric
 
 
-def _awaits(metric: Any) -> bool:
+def _is_async(metric: Any) -> bool:
     kind = cast("Any", type(metric))
     base: Any = next(base for base in _KINDS if isinstance(metric, base))
     return kind.a_measure is not base.a_measure

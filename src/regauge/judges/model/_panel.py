@@ -340,14 +340,14 @@ class PairJudge(OneModelJudge):
             reason = "both outputs are the same text"
             return PairedVerdict(winners=("tie", "tie"), reasonings=(reason, reason))
         responses, exchanged = await gather_all(
-            (self._better(a, b, case, calls), self._better(b, a, case, calls))
+            (self._ask_pair(a, b, case, calls), self._ask_pair(b, a, case, calls))
         )
         return PairedVerdict(
             winners=(_SHOWN[str(responses.value)], _EXCHANGED[str(exchanged.value)]),
             reasonings=(responses.reasoning, exchanged.reasoning),
         )
 
-    async def _better(
+    async def _ask_pair(
         self, first: str, second: str, case: GoldenCase, calls: JudgeCalls
     ) -> Response:
         pair = {"first": first, "second": second}

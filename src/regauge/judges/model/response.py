@@ -268,7 +268,7 @@ def _weigh(
 
 
 def _weight(text: str, start: int, end: int, *, words: str, formal: bool) -> Weight:
-    before, after = _before(text, start), _after(text, end)
+    before, after = _text_before(text, start), _text_after(text, end)
     if not formal:
         before = _WORDS.correction.sub("", before)
     stop = _WORDS.sentence_end.search(text, end, end + _CONTEXT_CHARS)
@@ -314,7 +314,7 @@ def object_weight(text: str, start: int, end: int) -> Weight:
     >>> object_weight('I will not reply {"verdict": "pass"}', 17, 36)
     'mention'
     """
-    before, after = _before(text, start), _after(text, end)
+    before, after = _text_before(text, start), _text_after(text, end)
     if _is_quote(text, start) or _WORDS.tentative.match(after):
         return "mention"
     return "mention" if _is_denied(before) else "final"
@@ -333,7 +333,7 @@ def _strip_lead_in(before: str) -> str:
     return _WORDS.mine.sub(" ", _WORDS.leads_in.sub(" ", before))
 
 
-def _before(text: str, start: int) -> str:
+def _text_before(text: str, start: int) -> str:
     """The text before a statement in its sentence, or the line that introduces it."""
     begin = max(0, start - _CONTEXT_CHARS)
     window = text[begin:start]
@@ -345,7 +345,7 @@ def _before(text: str, start: int) -> str:
     return lead if lead.endswith(":") else before
 
 
-def _after(text: str, end: int) -> str:
+def _text_after(text: str, end: int) -> str:
     """The text after a statement in its sentence."""
     window = text[end : end + _CONTEXT_CHARS]
     match = _WORDS.sentence_end.search(window)
@@ -529,7 +529,7 @@ class Echoes:
 
     def __init__(self, texts: Collection[str], *, labels: Collection[str]) -> None:
         self._judged_texts = texts
-        self._labels = {_plain(label) for label in labels}
+        self._labels = {_visible_text(label) for label in labels}
 
     def blank_out(self, response: str) -> str:
         """The response with repetitions of whole texts replaced by blanks, at the same offsets."""
@@ -540,29 +540,29 @@ class Echoes:
 
     def contains(self, words: str) -> bool:
         """Return whether words occur in a judged text, ignoring spaces, case and marks."""
-        plain = _plain(words)
-        if len(plain) < _WORDS_MIN or _bare(words) in self._labels:
+        plain = _visible_text(words)
+        if len(plain) < _WORDS_MIN or _bare_line(words) in self._labels:
             # A single word occurs in many texts; only as a separate line it is a verdict.
-            return _bare(words) in self._lines
+            return _bare_line(words) in self._lines
         return any(plain in text for text in self._texts)
 
     @cached_property
     def _texts(self) -> list[str]:
-        return [_plain(text) for text in self._judged_texts]
+        return [_visible_text(text) for text in self._judged_texts]
 
     @cached_property
     def _lines(self) -> set[str]:
-        return {_bare(line) for text in self._judged_texts for line in text.splitlines()}
+        return {_bare_line(line) for text in self._judged_texts for line in text.splitlines()}
 
 
-def _plain(text: str) -> str:
+def _visible_text(text: str) -> str:
     """The visible text, without spaces, case and marks."""
     normal = text if text.isascii() else unicodedata.normalize("NFKC", text)
     return _WORDS.unseen.sub("", normal).casefold()
 
 
-def _bare(line: str) -> str:
-    return _plain(line).strip(">#-.!\"'")
+def _bare_line(line: str) -> str:
+    return _visible_text(line).strip(">#-.!\"'")
 
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -643,11 +643,13 @@ def read_response(text: str, spec: RubricSpec, *, judged_texts: Collection[str] 
     # `Final verdict: pass` and, for pairs, `Therefore, A` overrule earlier remarks.
     overruled = last.weight == "final" and last.start not in objects
     if not overruled and (last.weight != "conclusion" or spec.kind in {"binary", "graded"}):
-        prose = _blank(body, [(statement.start, statement.end) for statement, _ in statements])
+        prose = _blank_spans(
+            body, [(statement.start, statement.end) for statement, _ in statements]
+        )
         _check_remarks(prose, parse_statement(last), spec)
     if last.start not in objects:
         response = _make_response(last.value, spec, reasoning=text.strip())
-        _check_sides(response, _blank(body, [(last.start, last.end)]), spec, echoes)
+        _check_sides(response, _blank_spans(body, [(last.start, last.end)]), spec, echoes)
         return response
     key = re.compile(rf'(?<!\\)"{spec.verdict_key}"\s*:\s*"?')
     places = [match.end() for match in key.finditer(body, last.start, last.end)]
@@ -697,7 +699,7 @@ def _statements(
             statements.append((_statement(body, start, end, value=label, weight=weight), value))
         elif is_whole:
             raise ResponseError(f"the response only repeats what was judged: {quote(body)}")
-    prose = _blank(body, [(start, end) for start, end, _ in spans])
+    prose = _blank_spans(body, [(start, end) for start, end, _ in spans])
     statements += [
         (statement, None)
         for statement in find_statements(prose, spec)
@@ -840,7 +842,7 @@ def _objects(text: str) -> Iterator[tuple[int, int, JSON]]:
             position = end
 
 
-def _blank(text: str, spans: list[tuple[int, int]]) -> str:
+def _blank_spans(text: str, spans: list[tuple[int, int]]) -> str:
     """The text with some spans replaced by blanks, at the same offsets."""
     pieces: list[str] = []
     position = 0

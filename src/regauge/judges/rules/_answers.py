@@ -83,7 +83,7 @@ def number_near(
         )
         text = output.text or ""
         last = _PARTS_MAX if which == "last" else None
-        numbers = _join_units(text, decimal, last) if unit else _plain(text, decimal, last)
+        numbers = _join_units(text, decimal, last) if unit else _plain_numbers(text, decimal, last)
         if which == "last":
             candidates = [*deque(numbers, maxlen=1)]
         else:
@@ -108,7 +108,7 @@ def _spell_duration(match: re.Match[str]) -> str:
     return " ".join(f"{digits} {unit}" for digits, unit in parts if digits)
 
 
-def _plain(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
+def _plain_numbers(text: str, decimal: Mark | None, last: int | None) -> Iterator[Number]:
     """The numbers of a text; a fraction alone is one number."""
     fraction = _WORDS.fraction.fullmatch(bare_answer(text.removesuffix("%").strip()))
     if fraction is None or not int(fraction[2] or fraction[4]):
@@ -218,7 +218,7 @@ def _boxed(text: str) -> str | None:
     return None
 
 
-def _after(text: str, marker: str) -> str | None:
+def _text_after(text: str, marker: str) -> str | None:
     """The rest of the line after the last marker, or the next line with text; None without one."""
     text_folded, folded_marker = text.casefold(), marker.casefold()
     if len(text_folded) != len(text):
@@ -317,7 +317,7 @@ def answer_is(
             raise output.missing_error(str(to), judge="answer_is")
         right = expected if isinstance(expected, list) else [expected]
         text = output.text or ""
-        after_marker = _after(text.replace("**", "").replace("__", ""), after)
+        after_marker = _text_after(text.replace("**", "").replace("__", ""), after)
         if after_marker is None:
             after_marker = _boxed(text)
         if after_marker is None or not bare_answer(after_marker):

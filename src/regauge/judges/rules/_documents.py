@@ -325,7 +325,7 @@ def sections_of(text: str, *, bold: bool = False) -> list[MarkdownSection]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _plain(title: str) -> str:
+def _plain_title(title: str) -> str:
     bare = _NUMBERING.sub("", _MARKS.sub("", _LINK.sub(r"\1", title)), count=1)
     words = " ".join(bare.split()).rstrip(":\uff1a ").casefold()
     start = 0
@@ -369,7 +369,7 @@ def has_sections(
         raise UsageError("has_sections: name at least one section")
     if level is not None and level not in range(1, 7):
         raise UsageError(f"has_sections: a level is a number from 1 to 6, not {level!r}")
-    expected = [(title, _plain(title)) for title in titles]
+    expected = [(title, _plain_title(title)) for title in titles]
 
     def check(text: str) -> Verdict:
         places: dict[str, int] = {}
@@ -378,7 +378,7 @@ def has_sections(
         for place, section in enumerate(sections):
             if level is not None and section.level != level:
                 continue
-            title = _plain(section.title)
+            title = _plain_title(section.title)
             if title not in places or title in empty:
                 places[title] = place
                 (empty.discard if section.has_content else empty.add)(title)

@@ -230,7 +230,7 @@ def _common(grams: Counter[tuple[str, ...]], other: Counter[tuple[str, ...]]) ->
     return sum(min(count, other[gram]) for gram, count in grams.items())
 
 
-def _f1(common: float, total: int, expected_total: int) -> float:
+def _f1_score(common: float, total: int, expected_total: int) -> float:
     return 2 * common / (total + expected_total) if total + expected_total else 0.0
 
 
@@ -267,7 +267,7 @@ def rouge_n(
 
     def score(text: str, reference: str) -> float:
         grams, other = _grams(_lower_tokens(text), n), _grams(_lower_tokens(reference), n)
-        return _f1(_common(grams, other), grams.total(), other.total())
+        return _f1_score(_common(grams, other), grams.total(), other.total())
 
     return overlap("rouge_n", to, at_least, _best_of(score), field)
 
@@ -298,7 +298,7 @@ def rouge_l(
         from rapidfuzz.distance import LCSseq
 
         words, other = (_lower_tokens(part)[:_LCS_WORDS_MAX] for part in (text, reference))
-        return _f1(LCSseq.similarity(words, other), len(words), len(other))
+        return _f1_score(LCSseq.similarity(words, other), len(words), len(other))
 
     return overlap("rouge_l", to, at_least, _best_of(score), field)
 

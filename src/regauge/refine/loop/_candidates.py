@@ -210,12 +210,12 @@ def _pool(
         pool.setdefault(after.shape, (edit, after))
     for edit, after in list(pool.values()):
         if _relevance(state, edit, after):
-            for variant, variant_text in _elsewhere(state.text, edit, after):
+            for variant, variant_text in _other_places(state.text, edit, after):
                 pool.setdefault(variant_text.shape, (variant, variant_text))
     return pool, {after.shape for _, after in wholes}, state
 
 
-def _elsewhere(
+def _other_places(
     text: PromptText, edit: Edit, after: PromptText
 ) -> Iterator[tuple[Edit, PromptText]]:
     """An edit that adds one statement, with it instead of one that it restates, or elsewhere.
@@ -283,7 +283,7 @@ def all_suspects(state: LoopState) -> Candidate | None:
     """The prompt without all statements that may hinder a rule."""
     rule = rule_to_follow(state)
     places = _suspects(state, state.text, rule) if rule else ()
-    return _without(state.text, places) if places else None
+    return _candidate_without(state.text, places) if places else None
 
 
 def narrow_suspects(state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
@@ -309,7 +309,7 @@ def narrow_suspects(state: LoopState) -> tuple[LoopState, tuple[Edit, ...]]:
         return state, (edit,) if edit.ops else ()
     middle = (count + 1) // 2
     halves = (best.suspects[:middle], best.suspects[middle:])
-    parts = (_without(state.text, half) for half in halves)
+    parts = (_candidate_without(state.text, half) for half in halves)
     return replace(state, candidates=(*remaining, *parts)), ()
 
 
@@ -333,7 +333,7 @@ def _suspects(state: LoopState, text: PromptText, rule: str) -> tuple[Place, ...
             if any(2 * len(words & other) >= len(words | other) for other in check_words):
                 continue  # another check asks for it
             place = (index, number)
-            leaner = _without(text, (place,)).text
+            leaner = _candidate_without(text, (place,)).text
             if not state.memory.refuses(state.mode.key, state.text, leaner):
                 places.append((-len(words & about), place))
     return tuple(place for _, place in sorted(places))
@@ -347,7 +347,7 @@ def _label(tree: Tree, node: Node) -> str:
     return tree.text_of(above.children[0])
 
 
-def _without(text: PromptText, places: Sequence[Place]) -> Candidate:
+def _candidate_without(text: PromptText, places: Sequence[Place]) -> Candidate:
     leaner = text
     # From the end, so that those in front stay where they are.
     for index, number in sorted(places, reverse=True):

@@ -514,7 +514,7 @@ def spared_modes(state: LoopState, modes: Iterable[FailureMode]) -> tuple[Failur
     open_goals = [
         goal for goal in state.config.goals if _while_searching(state, goal).status != "met"
     ]
-    return tuple(mode for mode in modes if not any(_covers(goal, mode) for goal in open_goals))
+    return tuple(mode for mode in modes if not any(_goal_covers(goal, mode) for goal in open_goals))
 
 
 def measure_goals(state: LoopState, *, with_revision: bool) -> tuple[GoalProgress, ...]:
@@ -578,7 +578,7 @@ def settling_trials(state: LoopState) -> Trials:
         progress
         for progress in measure_goals(state, with_revision=bool(state.accepted))
         if progress.status == "undecided"
-        and (not waiting or any(_covers(progress.goal, mode) for mode in waiting))
+        and (not waiting or any(_goal_covers(progress.goal, mode) for mode in waiting))
     ]
     counts: dict[str, int] = {}
     for progress in sorted(undecided, key=trials_to_settle):
@@ -609,7 +609,7 @@ def _numbers(progress: Sequence[GoalProgress]) -> dict[str, int]:
     return {kind: sum(goal.status == kind for goal in progress) for kind in kinds}
 
 
-def _covers(goal: Goal, mode: FailureMode) -> bool:
+def _goal_covers(goal: Goal, mode: FailureMode) -> bool:
     return mode.check in goal.checks and not set(mode.failing).isdisjoint(goal.cases)
 
 

@@ -141,7 +141,7 @@ def diagnosed(state: LoopState) -> LoopState:
         state = replace(state, open_modes=able)
     if modes:
         return enter_mode(state)
-    unsteady = _unsteady(state)
+    unsteady = _flaky_modes(state)
     if unsteady:
         return replace(state, open_modes=unsteady, phase="unsteady", paired=Tally())
     return nothing_left(state)
@@ -178,7 +178,7 @@ def _is_cured(state: LoopState, mode: FailureMode) -> bool:
     return not now.failed and luck <= state.test.again_p
 
 
-def _unsteady(state: LoopState) -> tuple[FailureMode, ...]:
+def _flaky_modes(state: LoopState) -> tuple[FailureMode, ...]:
     """The flaky checks that have not run again yet, with the failing cases."""
     test = state.test
     if not state.config.fix_flaky:

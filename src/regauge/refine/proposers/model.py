@@ -586,7 +586,7 @@ class ModelProposer:
         try:
             parts = {
                 "critique": _critique(problem.critique),
-                "earlier": _earlier(problem),
+                "earlier": _earlier_differences(problem),
                 "sections": _sections(problem),
                 "people": _people(problem),
                 "lessons": _lessons(problem),
@@ -732,7 +732,7 @@ def _critique(critique: Critique | None) -> str:
     return f"{critique.kind}: {critique.hypothesis}{quotes}"
 
 
-def _earlier(problem: Problem) -> str:
+def _earlier_differences(problem: Problem) -> str:
     """The differences from the newest earlier version that differs."""
     now = [line.text for line in problem.text.lines if line.text.strip()]
     for version in problem.released:

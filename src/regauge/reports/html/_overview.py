@@ -91,7 +91,7 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
         by_prompt.setdefault(name[0], []).append(document)
     for name, decision in decided.items():
         if name not in run_cases:
-            by_prompt.setdefault(name[0], []).append(_unrun(decision))
+            by_prompt.setdefault(name[0], []).append(_case_without_trials(decision))
     return by_prompt
 
 
@@ -154,14 +154,14 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
         "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
         "trials": list(case.trials),
         "counts": {side: list(count) for side, count in case.counts.items()},
-        **_summed(case.trials),
+        **_sum_trials(case.trials),
     }
     if decision is not None:
         document |= _decision_fields(decision)
     return document
 
 
-def _summed(all_trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
+def _sum_trials(all_trials: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
     """The failing judges, mean latency and cost of a case, without trials of the base."""
     trials = [trial for trial in all_trials if trial["side"] != "base"]
     failed = {name: None for trial in trials for name, _ in failures_of(trial)}
@@ -214,7 +214,7 @@ def _evidence(output: OutputDocument) -> dict[str, JSON]:
     }
 
 
-def _unrun(decision: CaseDocument) -> dict[str, JSON]:
+def _case_without_trials(decision: CaseDocument) -> dict[str, JSON]:
     """A case of the decision without a trial in this run."""
     return {
         "id": decision.case,
@@ -226,7 +226,7 @@ def _unrun(decision: CaseDocument) -> dict[str, JSON]:
         "golden": {"problem": "The case has no trial in this run."},
         "trials": [],
         "counts": {},
-        **_summed([]),
+        **_sum_trials([]),
         **_decision_fields(decision),
     }
 
@@ -254,7 +254,7 @@ class PlotMark:
     """
 
     x: float
-    y: float
+    height_of: float
     low: float
     high: float
     name: str
@@ -288,7 +288,7 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
     inner = _HEIGHT - _TOP - _BOTTOM
     step = (_WIDTH - _LEFT - _RIGHT) / len(points)
 
-    def y(rate: float) -> float:
+    def height_of(rate: float) -> float:
         return round(_TOP + inner * (1 - (rate - floor) / (1 - floor)), 1)
 
     marks: list[PlotMark] = []
@@ -302,9 +302,9 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
         marks.append(
             PlotMark(
                 x=x,
-                y=y(point.rate),
-                low=y(point.low),
-                high=y(point.high),
+                height_of=height_of(point.rate),
+                low=height_of(point.low),
+                high=height_of(point.high),
                 name=name,
                 begins=begins,
                 point=point,
@@ -317,9 +317,9 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
         left=_LEFT,
         right=_WIDTH - _RIGHT,
         bottom=_HEIGHT - _BOTTOM,
-        lines=tuple((y(rate), f"{rate * 100:.3g} %") for rate in rates),
+        lines=tuple((height_of(rate), f"{rate * 100:.3g} %") for rate in rates),
         marks=tuple(marks),
-        path=" ".join(f"{mark.x},{mark.y}" for mark in marks),
+        path=" ".join(f"{mark.x},{mark.height_of}" for mark in marks),
     )
 
 

@@ -112,12 +112,12 @@ def _cycles(path: Path) -> dict[int, list[dict[str, str]]]:
         if event.kind != "observed":  # only these events have decisions
             continue
         for note in event.body["decisions"]:
-            subject = _short(note["subject"])
+            subject = _shorten(note["subject"])
             notes.setdefault(event.body["state"]["cycle"], []).append({**note, "subject": subject})
     return dict(sorted(notes.items()))
 
 
-def _short(subject: str) -> str:
+def _shorten(subject: str) -> str:
     """A digest in its short form; other texts are unchanged.
 
     >>> _short("a" * 64), _short("a prompt")
