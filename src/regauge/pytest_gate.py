@@ -217,7 +217,7 @@ def missing_trials(
 def _drop_option(words: Sequence[str], option: str) -> list[str]:
     """A command without one of its options.
 
-    >>> _without(["gate", "--record", "none", "--record=all", "v1"], "--record")
+    >>> _drop_option(["gate", "--record", "none", "--record=all", "v1"], "--record")
     ['gate', 'v1']
     """
     remaining_words: list[str] = []

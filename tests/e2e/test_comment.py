@@ -440,8 +440,8 @@ def digits(text: str) -> Callable[[Path], object]:
         (lambda run: (run / "run.json").write_text("[]"), "not a JSON object"),
         (lambda run: (run / "run.json").write_bytes(b"\xff\xfe{}"), "not a run record"),
         (
-            edit(lambda document: document.pop("suites")),
-            "written by another version of regauge, or damaged: `suites` is missing",
+            edit(lambda document: document.pop("evals")),
+            "written by another version of regauge, or damaged: `evals` is missing",
         ),
         (
             edit(lambda document: document.update(decision=3)),

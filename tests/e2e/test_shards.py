@@ -137,7 +137,7 @@ def test_merged_shards_equal_one_run_in_any_order_and_merged_twice(
     first, second = many.records()
     assert first["merged"] == {"count": COUNT, "missing": [], "base": ""}
     assert without_times(first) == without_times(second)
-    compared = {key: whole[key] for key in ("suites", "options", "git", "status")}
+    compared = {key: whole[key] for key in ("evals", "options", "git", "status")}
     assert {key: first[key] for key in compared} != {}
     for suite in (*first["evals"], *whole["evals"]):
         for name in ("latency_p50_s", "latency_p95_s"):

@@ -319,6 +319,7 @@ def _net_text(report: SuiteReport) -> str:
     points = 100 * (last.candidate.rate - last.base.rate)
     sides = f"the candidate passed {last.candidate} where base passed {last.base} today"
     counts = f"{report.broken} broken, {report.fixed} fixed"
+    better = _p_text(last.p_better)
     match report.status:
         case "worse":
             return f"{counts}: worse on the whole side by side ({_p_text(last.p_worse)}); {sides}."
@@ -400,7 +401,7 @@ def _decimal(number: float) -> str:
 def _p_text(p_value: float) -> str:
     """A p-value as text.
 
-    >>> _p(0.0312), _p(1e-12)
+    >>> _p_text(0.0312), _p_text(1e-12)
     ('p = 0.031', 'p < 0.000001')
     """
     if p_value < 1e-6:  # noqa: PLR2004 - the digits below

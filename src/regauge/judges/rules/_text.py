@@ -596,7 +596,7 @@ def _case(*, upper: bool, field: str | None) -> Check:
             return passed("all capitals" if upper else "no capital")
         for position, char in enumerate(text):
             if (char.islower() if upper else char.isupper()) or _is_mixed(char):
-                word = "no capital" if upper else "a capital"
+                word = "not a capital" if upper else "a capital"
                 return failed(
                     f"{char!r} is {word}: {quote_around(text, position, position + 1)}",
                     code="wrong_case",

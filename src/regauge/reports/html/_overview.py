@@ -254,7 +254,7 @@ class PlotMark:
     """
 
     x: float
-    height_of: float
+    y: float
     low: float
     high: float
     name: str
@@ -302,7 +302,7 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
         marks.append(
             PlotMark(
                 x=x,
-                height_of=height_of(point.rate),
+                y=height_of(point.rate),
                 low=height_of(point.low),
                 high=height_of(point.high),
                 name=name,
@@ -319,7 +319,7 @@ def plot_of(points: Sequence[PassRate]) -> Plot:
         bottom=_HEIGHT - _BOTTOM,
         lines=tuple((height_of(rate), f"{rate * 100:.3g} %") for rate in rates),
         marks=tuple(marks),
-        path=" ".join(f"{mark.x},{mark.height_of}" for mark in marks),
+        path=" ".join(f"{mark.x},{mark.y}" for mark in marks),
     )
 
 

@@ -120,7 +120,7 @@ def _cycles(path: Path) -> dict[int, list[dict[str, str]]]:
 def _shorten(subject: str) -> str:
     """A digest in its short form; other texts are unchanged.
 
-    >>> _short("a" * 64), _short("a prompt")
+    >>> _shorten("a" * 64), _shorten("a prompt")
     ('aaaaaaaaaaaa', 'a prompt')
     """
     return subject[:12] if re.fullmatch("[0-9a-f]{64}", subject) else subject
