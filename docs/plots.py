@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from docs.charts import Chart, Mark
-from regauge.gate import Count, GatePolicy, operating_line
+from regauge.gate import Count, GatePolicy, sensitivity_line
 from regauge.stats import clopper_pearson, log_e_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from regauge.gate import OperatingLine
+    from regauge.gate import SensitivityLine
 
 __all__ = ["pictures"]
 
@@ -163,14 +163,16 @@ def real_answers() -> str:
     return chart.svg()
 
 
-def _line(kinds: Sequence[tuple[int, float]], cases: int, sizes: Sequence[float]) -> OperatingLine:
+def _line(
+    kinds: Sequence[tuple[int, float]], cases: int, sizes: Sequence[float]
+) -> SensitivityLine:
     """The gate's sensitivity for a number of cases, each with twelve trials of the base."""
     baselines = [
         Count(passed=passed, trials=12)
         for passed, share in kinds
         for _ in range(round(1000 * share))
     ]
-    line = operating_line(baselines, GatePolicy(), cases=cases, drops=sizes)
+    line = sensitivity_line(baselines, GatePolicy(), cases=cases, drops=sizes)
     assert line is not None
     return line
 

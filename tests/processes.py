@@ -593,7 +593,7 @@ def _keep_lines(folder: Path) -> None:
     """
     from regauge.gate import power
 
-    simulate = power.operating_line
+    simulate = power.sensitivity_line
 
     def line(*arguments: Any, **options: Any) -> Any:
         path = folder / hashlib.sha256(pickle.dumps((arguments, options))).hexdigest()
@@ -607,7 +607,7 @@ def _keep_lines(folder: Path) -> None:
             own.replace(path)
         return simulated
 
-    power.operating_line = line  # type: ignore[assignment]
+    power.sensitivity_line = line  # type: ignore[assignment]
 
 
 def _say_nothing(_hook: object, _name: str) -> None: ...

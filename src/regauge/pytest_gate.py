@@ -21,8 +21,8 @@ from regauge.gate import (
     decide,
     draw_part,
     is_base_unavailable,
-    operating_line_of,
     policy_of,
+    sensitivity_line_of,
 )
 from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
@@ -459,7 +459,7 @@ class PytestGate:
         looser_options: Sequence[str],
         guards: Sequence[ChangedGuards],
     ) -> DecisionDocument:
-        line = operating_line_of(decided.outcome)
+        line = sensitivity_line_of(decided.outcome)
         rerun_command = list(self._request.rerun_command) or [
             "pytest",
             *self._config.invocation_params.args,
@@ -472,7 +472,7 @@ class PytestGate:
             nodes=nodes,
             rerun_command=shlex.join(rerun_command),
             missing=shlex.join(missing),
-            operating_line=str(line) if line is not None else "",
+            sensitivity=str(line) if line is not None else "",
             looser_options=looser_options,
             guards=guards,
         )

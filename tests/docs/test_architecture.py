@@ -108,7 +108,7 @@ FOREIGN = {
     ("pytest_plugin.py", "call.excinfo.traceback"): "a traceback of pytest",
     ("pytest_plugin.py", "excinfo.traceback"): "a traceback of pytest",
     ("pytest_run.py", "report.outcome"): "a report of pytest",
-    ("runner/_drawing.py", "error.args"): "the message of an exception",
+    ("runner/_calls.py", "error.args"): "the message of an exception",
 }
 
 

@@ -102,7 +102,7 @@ def test_the_docs_stay_short():
 # Texts for models, whose change makes recordings stale; words that a parser looks for; JavaScript.
 TEXTS_APART = (
     "judges/_v8.py",
-    "judges/model/ask.py",
+    "judges/model/requests.py",
     "judges/model/response.py",
     "mutate/_model.py",
     "refine/guards.py",

@@ -70,7 +70,7 @@ def decision(**more: Any) -> dict[str, Any]:
             "output_tokens": 1,
             "cost_usd": 0.0,
         },
-        "operating_line": "With these cases this gate finds one fully broken case.",
+        "sensitivity": "With these cases this gate finds one fully broken case.",
         "rerun_command": "regauge gate origin/main",
         "policy": {},
     }
@@ -194,7 +194,7 @@ def test_a_forks_run_is_written_to_the_pull_request_of_its_branch(workflow: Work
 
 
 def test_a_record_from_a_fork_can_forge_no_markup_no_mention_and_no_future(workflow: Workflow):
-    evil = decision(ref=HOSTILE, reasons=[HOSTILE], notes=[HOSTILE], operating_line=HOSTILE)
+    evil = decision(ref=HOSTILE, reasons=[HOSTILE], notes=[HOSTILE], sensitivity=HOSTILE)
     evil |= {"rerun_command": HOSTILE, "next": {"text": HOSTILE, "command": HOSTILE}}
     evil["refusals"] = [{"part": "bar", "message": HOSTILE, "details": [HOSTILE], "fix": HOSTILE}]
     evil["cases"][0] |= {

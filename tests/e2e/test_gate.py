@@ -81,7 +81,7 @@ def test_a_prompt_without_its_definitions_is_rejected_and_the_broken_cases_are_n
 
     first = repo.decision()
     again = json.loads(repo.regauge("gate", "--from", "latest", "--json", code=1))
-    for key in ("decision", "reasons", "cases", "gate_cases", "operating_line"):
+    for key in ("decision", "reasons", "cases", "gate_cases", "sensitivity"):
         assert again[key] == first[key]
     assert again["calls"]["live"] == 0
     said = repo.regauge("gate", "--from", "latest", "--on-broken", "warn", code=4)

@@ -14,7 +14,7 @@ import click
 from regauge.cli._options import dry_run_option, install_option, json_option
 from regauge.cli._terminal import echo, echo_json
 from regauge.errors import UsageError
-from regauge.gate import Count, operating_line, policy_of
+from regauge.gate import Count, policy_of, sensitivity_line
 from regauge.project import Project
 from regauge.prompts import lock_of, prompt_name
 from regauge.scaffold import (
@@ -174,7 +174,9 @@ def _print_gate(root: Path, done: Sequence[PlannedFile]) -> None:
     policy = policy_of(Project(root=root).settings.gate)
     trials = policy.baseline_trials_of(cases)
     # Without a baseline, assume that all its trials passed.
-    line = operating_line([Count(passed=trials, trials=trials)] * cases, policy, drops=(0.05, 0.1))
+    line = sensitivity_line(
+        [Count(passed=trials, trials=trials)] * cases, policy, drops=(0.05, 0.1)
+    )
     echo()
     echo(f"gate:  {cases} cases, {policy.first_trials_of(cases)} trials of each at first")
     for words in str(line).splitlines():

@@ -147,12 +147,12 @@ if TYPE_CHECKING:
     )
     from regauge.gate.power import (
         DetectableDrop as DetectableDrop,
-        OperatingLine as OperatingLine,
         Rate as Rate,
+        SensitivityLine as SensitivityLine,
         cases_needed as cases_needed,
         first_trials_needed as first_trials_needed,
-        operating_line as operating_line,
-        operating_line_of as operating_line_of,
+        sensitivity_line as sensitivity_line,
+        sensitivity_line_of as sensitivity_line_of,
     )
 else:
     __getattr__, __dir__ = lazy_names(__name__)

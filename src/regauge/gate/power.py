@@ -690,7 +690,7 @@ class NextStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatingLine:
+class SensitivityLine:
     """The detection and false alarm rates of a gate with the current cases.
 
     Attributes:
@@ -747,7 +747,7 @@ class RequiredCases:
     detection: Rate
 
 
-def operating_line(
+def sensitivity_line(
     baselines: Sequence[Count],
     policy: GatePolicy,
     *,
@@ -757,7 +757,7 @@ def operating_line(
     prompts: Sequence[str] = (),
     drops: Sequence[float] = _DROPS,
     recorded: int = 0,
-) -> OperatingLine | None:
+) -> SensitivityLine | None:
     """Simulate the gate on a suite with the base's record.
 
     Pass rates are sampled from the range that fits each record, so a case that never failed in 12
@@ -815,7 +815,7 @@ def operating_line(
             ),
             calls_per_case=float(np.mean(unchanged.calls)) / suite.size,
         )
-    return OperatingLine(
+    return SensitivityLine(
         cases=size,
         false_alarm=_rate(alike),
         one_broken=broken,
@@ -856,7 +856,7 @@ def unchanged_calls(
 ) -> float | None:
     """The mean trials per case of both sides for an unchanged prompt.
 
-    The arguments are those of `operating_line`. None without any trial of the base.
+    The arguments are those of `sensitivity_line`. None without any trial of the base.
     """
     suite = SimulatedSuite.from_baselines(baselines, policy, checks=checks, prompts=prompts)
     if suite is None:
@@ -865,7 +865,7 @@ def unchanged_calls(
     return float(np.mean(results.calls)) / suite.size
 
 
-def operating_line_of(outcome: GateOutcome) -> OperatingLine | None:
+def sensitivity_line_of(outcome: GateOutcome) -> SensitivityLine | None:
     """The line for the cases that a gate compared; None without a baseline."""
     compared_cases = [
         case for case in outcome.cases if case.state == "changed" and case.before.trials
@@ -874,7 +874,7 @@ def operating_line_of(outcome: GateOutcome) -> OperatingLine | None:
     if outcome.policy.provisional and not outcome.base_trials and compared_cases:
         # Without recorded trials of the base there are no pairs, which a broken case needs.
         recorded = min(case.candidate.trials for case in compared_cases) or 1
-    return operating_line(
+    return sensitivity_line(
         [case.before for case in compared_cases],
         outcome.policy,
         checks=outcome.checks or None,

@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         graded as graded,
         passed as passed,
     )
-    from regauge.judges.model.ask import shipped_rubric as shipped_rubric
+    from regauge.judges.model.requests import shipped_rubric as shipped_rubric
     from regauge.judges.model._claims import verified_claims as verified_claims
     from regauge.judges.model._panel import pairwise as pairwise, panel as panel
     from regauge.judges.model._rubric import rubric as rubric

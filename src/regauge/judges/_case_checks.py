@@ -321,7 +321,7 @@ class CaseChecks(RunOnlyJudge):
             JudgeError: A check has no verdict.
             UnmeasuredError: A model could not be called.
         """
-        from regauge.judges.model.ask import gather_all
+        from regauge.judges.model.requests import gather_all
 
         bound = self.checks_by_case.get(case.id)
         if bound is None:

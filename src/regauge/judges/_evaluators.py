@@ -91,7 +91,7 @@ def _choice_judge(
 
     def make(judge_name: str, context: JudgeContext) -> RubricJudge:
         from regauge.judges.model._rubric import RubricJudge
-        from regauge.judges.model.ask import model_of
+        from regauge.judges.model.requests import model_of
 
         return RubricJudge(
             name=judge_name,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Self
 
-from regauge.gate import cases_needed, first_trials_needed, operating_line
+from regauge.gate import cases_needed, first_trials_needed, sensitivity_line
 from regauge.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from regauge.gate import Count, DetectableDrop, GatePolicy, OperatingLine, Rate
+    from regauge.gate import Count, DetectableDrop, GatePolicy, Rate, SensitivityLine
     from regauge.gate.baselines import Baseline
 
 SIMULATED_MAX = 3_000
@@ -36,7 +36,7 @@ class GatePower:
     policy: GatePolicy
     target: DetectableDrop | None
     counts: Sequence[Count]
-    line: OperatingLine | None
+    line: SensitivityLine | None
     needed_cases: int | None
     needed_draws: int | None
 
@@ -65,7 +65,7 @@ class GatePower:
             policy=policy,
             target=target,
             counts=counts,
-            line=operating_line(counts, policy, seed=seed, checks=checks, cases=cases),
+            line=sensitivity_line(counts, policy, seed=seed, checks=checks, cases=cases),
             needed_cases=required.cases if required is not None else None,
             needed_draws=first_trials_needed(counts, policy, target) if target else None,
         )

@@ -15,8 +15,8 @@ from regauge.gate import (
     case_to_json,
     facts_of_row,
     final_decision,
-    operating_line_of,
     policy_to_json,
+    sensitivity_line_of,
 )
 from regauge.providers import shown_output
 from regauge.reports._console import prompt_of_eval
@@ -116,7 +116,7 @@ def decide_again(
         base_unavailable=document.base_unavailable,
         not_run=document.not_run,
     )
-    line = operating_line_of(outcome)
+    line = sensitivity_line_of(outcome)
     decided = document.model_copy(
         update={
             "decision": decision,
@@ -125,7 +125,7 @@ def decide_again(
             "prompts": prompts,
             "cases": _case_documents(document, outcome, cases, recorded),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
-            "operating_line": str(line) if line is not None else "",
+            "sensitivity": str(line) if line is not None else "",
             "policy": policy_to_json(policy),
             "looser_options": [*document.looser_options, *looser_options],
             "gate_cases": [

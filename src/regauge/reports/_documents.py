@@ -288,7 +288,7 @@ class DecisionDocument(_Document):
         unmeasured: Omissions that the user did not select, such as an eval that pytest does not
             collect: `message`, `fix`, `path`, `line`.
         calls: Numbers of trials and their use.
-        operating_line: The sensitivity of this gate, from its own baselines.
+        sensitivity: The sensitivity of this gate, from its own baselines.
         rerun_command: The command that decides again.
         next: The next step, with its command.
         policy: The settings that decided.
@@ -317,7 +317,7 @@ class DecisionDocument(_Document):
     unmeasured: list[RuleDocument] = []
     cases: list[CaseDocument]
     calls: CallsDocument
-    operating_line: str = ""
+    sensitivity: str = ""
     rerun_command: str
     next: NextDocument = NextDocument(text="")
     policy: dict[str, Any]

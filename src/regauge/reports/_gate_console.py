@@ -361,8 +361,8 @@ def _lines(document: DecisionDocument, tests: str) -> Iterator[StyledLine]:
     for note in document.notes:
         yield StyledLine(f"note: {note}", "quiet")
     yield StyledLine(calls_line(document))
-    if document.operating_line:
-        yield StyledLine(document.operating_line)
+    if document.sensitivity:
+        yield StyledLine(document.sensitivity)
     yield StyledLine(f"decide again: {document.rerun_command}")
     if document.next.text:
         yield StyledLine(f"next: {document.next}")

@@ -251,7 +251,7 @@ def _parts(
     if notes := [*document.notes, *cut_off]:
         yield from (f"- {shown_text(note)}" for note in notes)
         yield ""
-    sees = map(shown_text, document.operating_line.splitlines())
+    sees = map(shown_text, document.sensitivity.splitlines())
     yield "<br>".join([calls_line(document), *sees])
     yield ""
     yield f"Decide again: {inline_code(document.rerun_command)}"

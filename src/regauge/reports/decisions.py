@@ -201,7 +201,7 @@ def decision_document(
     nodes: Mapping[int, str],
     rerun_command: str,
     missing: str,
-    operating_line: str = "",
+    sensitivity: str = "",
     looser_options: Sequence[str] = (),
     guards: Sequence[ChangedGuards] = (),
 ) -> DecisionDocument:
@@ -212,7 +212,7 @@ def decision_document(
         nodes: The pytest item of each planned case, by `id` of the case.
         rerun_command: The command that decides again.
         missing: The command that runs missing trials; empty if none is missing.
-        operating_line: The sensitivity of this gate.
+        sensitivity: The sensitivity of this gate.
         looser_options: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
@@ -270,7 +270,7 @@ def decision_document(
             for comparison_case, report in zip(decided.compared_cases, outcome.cases, strict=True)
         ],
         calls=calls_of(decided),
-        operating_line=operating_line,
+        sensitivity=sensitivity,
         rerun_command=rerun_command,
         policy=policy_to_json(outcome.policy),
         gate_cases=[

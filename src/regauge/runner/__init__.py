@@ -1,23 +1,23 @@
 """Runs evals: binds them to prompts and cases, gets completions, judges them.
 
 `_session.py` is one run in one process. `_spec.py` declares evals and the options of a run, and
-`_eval.py` binds them. `_plan.py` plans the trials. `_answers.py` finds completions, and
-`_drawing.py` calls models for the missing ones; `_lookahead.py` does so before they are judged.
+`_eval.py` binds them. `_plan.py` plans the trials. `_completions.py` finds completions, and
+`_calls.py` calls models for the missing ones; `_lookahead.py` does so before they are judged.
 `_trials.py` runs trials, and `_judging.py` judges them. `_result.py` is what a test function
 receives, with the text of a failure.
 """
 
 from __future__ import annotations
 
-from regauge.runner._answers import (
-    IndependentTrials as IndependentTrials,
-)
 from regauge.runner._budget import Budget as Budget
-from regauge.runner._conversation import calls_of as calls_of
-from regauge.runner._drawing import (
+from regauge.runner._calls import (
     RunProgress as RunProgress,
     ticking as ticking,
 )
+from regauge.runner._completions import (
+    IndependentTrials as IndependentTrials,
+)
+from regauge.runner._conversation import calls_of as calls_of
 from regauge.runner._eval import Eval as Eval
 from regauge.runner._missing import (
     MissingCompletions as MissingCompletions,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regauge.judges import ModelJudge
     from regauge.project import Settings
     from regauge.recordings import Recording
-    from regauge.runner._answers import Completions
+    from regauge.runner._completions import Completions
     from regauge.runner._plan import PlannedTrial
 
 # Of English text, for estimates without recordings.

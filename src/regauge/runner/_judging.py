@@ -29,7 +29,7 @@ from regauge.errors import (
 )
 from regauge.judges import JudgedOutput, Measurement, Rule, Verdict, broken_judge, criterion_of
 from regauge.recordings import MeasurementLine, MeasurementsFile, map_texts
-from regauge.runner._answers import FileCache
+from regauge.runner._completions import FileCache
 from regauge.runner._plan import CaseRequest, save_file
 from regauge.runner._result import CallTotals, JudgedVerdict, Trial
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from regauge.judges import ModelJudge
     from regauge.project import Settings
-    from regauge.runner._answers import Completions
+    from regauge.runner._completions import Completions
     from regauge.runner._eval import Eval
     from regauge.runner._expected import ExpectedJudging, ExpectedUsage
     from regauge.runner._plan import PlannedTrial

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
-from regauge.runner._answers import Completions, Embeddings, WrittenRecordings
 from regauge.runner._budget import Budget
+from regauge.runner._calls import Batches, Drawing, RunProgress
+from regauge.runner._completions import Completions, Embeddings, WrittenRecordings
 from regauge.runner._conversation import calls_of
-from regauge.runner._drawing import Batches, Drawing, RunProgress
 from regauge.runner._eval import bind, bind_prompt_file
 from regauge.runner._expected import ExpectedJudging, ExpectedUsage
 from regauge.runner._judging import Measurements
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from regauge.errors import Diagnostic
     from regauge.project import Project
     from regauge.recordings import RecordingKey, RecordingsFile
-    from regauge.runner._answers import IndependentTrials
+    from regauge.runner._completions import IndependentTrials
     from regauge.runner._eval import Eval
     from regauge.runner._judging import UsedRecordings
     from regauge.runner._missing import MissingCompletions, MissingJudgements

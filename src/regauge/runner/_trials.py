@@ -11,7 +11,7 @@ from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeErr
 from regauge.judges import MemoisedJudge, Rule
 from regauge.project import RecordedTarget
 from regauge.recordings import RecordingKey
-from regauge.runner._answers import PURPOSE_TRIALS
+from regauge.runner._completions import PURPOSE_TRIALS
 from regauge.runner._conversation import converse, replay
 from regauge.runner._judging import ModelJudging, judge_trial
 from regauge.runner._plan import CaseRequest, PlannedTrial
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.judges import ModelJudge
-    from regauge.runner._answers import Completions
-    from regauge.runner._drawing import Drawing, RunProgress
+    from regauge.runner._calls import Drawing, RunProgress
+    from regauge.runner._completions import Completions
     from regauge.runner._judging import Measurements, ModelVerdicts, UsedRecordings
     from regauge.runner._missing import Misses
     from regauge.runner._plan import CompletionKey

@@ -9,9 +9,9 @@ from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError
 from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
-from regauge.runner._answers import Completions
 from regauge.runner._budget import Budget
-from regauge.runner._drawing import Drawing, RunProgress
+from regauge.runner._calls import Drawing, RunProgress
+from regauge.runner._completions import Completions
 from regauge.runner._plan import CaseRequest
 from regauge.runner._result import CallTotals
 from regauge.stop_signals import run_stoppable

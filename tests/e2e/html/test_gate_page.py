@@ -87,7 +87,7 @@ def test_the_first_page_says_what_was_decided_and_why(rejected: Rejected, opened
     assert NAME in row
     assert "1.0.0 → 1.1.0 (simulated)" in row
     shown = seen.text("#view-overview")
-    assert " ".join(rejected.decision["operating_line"].split()) in " ".join(shown.split())
+    assert " ".join(rejected.decision["sensitivity"].split()) in " ".join(shown.split())
     assert rejected.decision["rerun_command"] in shown
     assert rejected.decision["base_commit"][:12] in shown
     assert seen.page.title() == f"{seen.text('h1')} · regauge"

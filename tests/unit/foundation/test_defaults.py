@@ -21,7 +21,7 @@ from regauge.gate._result import GateResult
 from regauge.gate._run import GateProgress
 from regauge.gate._types import BaseTrials, CaseReport, GateCase, PolicyOptions
 from regauge.gate.baselines import StoredTrials
-from regauge.gate.power import DetectableDrop, OperatingLine, SimulatedSuite
+from regauge.gate.power import DetectableDrop, SensitivityLine, SimulatedSuite
 from regauge.maintenance.anchors import AnchorUpdate
 from regauge.maintenance.batch_files import ResultLines
 from regauge.maintenance.batches import BatchOptions
@@ -61,7 +61,7 @@ VALUES = (
 )  # fmt: skip
 PARTS = (
     AnchorUpdate, BaseCommit, BaseTrials, BatchOptions, Bill, Budget, CaseReport, CaseRequest, Charge, CheckChange,
-    DetectableDrop, GateCase, GateResult, JudgeStatusRow, JudgedVerdict, MessageContext, OperatingLine, Plan, Refusal,
+    DetectableDrop, GateCase, GateResult, JudgeStatusRow, JudgedVerdict, MessageContext, SensitivityLine, Plan, Refusal,
     ResultLines, RunEnd, RunOptions, SimulatedSuite, StoredTrials, TopUp, TopUpPolicy,
 )  # fmt: skip
 # The least that a table of the settings needs.

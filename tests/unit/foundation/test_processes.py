@@ -13,7 +13,7 @@ import pytest
 
 from regauge.evidence import Count
 from regauge.gate import GatePolicy
-from regauge.gate.power import operating_line
+from regauge.gate.power import sensitivity_line
 from tests import processes
 
 if TYPE_CHECKING:
@@ -177,10 +177,10 @@ def test_a_forked_pytest_has_the_plugins_and_fixtures_of_any_other(
 
 def test_the_line_of_a_gate_is_the_same_in_each_fork(tmp_path: Path):
     base = [Count(passed=12, trials=12)] * 9 + [Count(passed=9, trials=12)] * 3
-    line = operating_line(base, GatePolicy())
+    line = sensitivity_line(base, GatePolicy())
     program = (
         "from regauge.evidence import Count\nfrom regauge.gate import GatePolicy, power\n"
-        f"print(power.operating_line({base!r}, GatePolicy()))"
+        f"print(power.sensitivity_line({base!r}, GatePolicy()))"
     )
     for _ in range(2):
         forked = processes.run("-c", program, cwd=tmp_path, env={**os.environ})

@@ -19,7 +19,7 @@ from regauge.gate._audit import (
     recorded_outcomes,
     today_is_worse,
 )
-from regauge.gate.power import operating_line
+from regauge.gate.power import sensitivity_line
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedCase
 
@@ -96,8 +96,8 @@ def test_the_base_is_worse_today_where_its_record_was_clearly_better():
 
 
 @pytest.mark.parametrize("trials", [0, 3])
-def test_there_is_no_operating_line_without_trials_of_the_base(trials: int):
-    assert operating_line([], GatePolicy(), recorded=trials) is None
+def test_there_is_no_sensitivity_without_trials_of_the_base(trials: int):
+    assert sensitivity_line([], GatePolicy(), recorded=trials) is None
 
 
 class Recorded:

@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field, create_model
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._deepeval import FIELDS, Fields
-from regauge.judges._deepeval._ask import _fence_value, read_grade, read_response, response_format
 from regauge.judges._deepeval._judge import (
     SETTINGS,
     _fix_settings,
@@ -21,6 +20,12 @@ from regauge.judges._deepeval._judge import (
     installed_version,
     metric_name,
     templates_digest,
+)
+from regauge.judges._deepeval._requests import (
+    _fence_value,
+    read_grade,
+    read_response,
+    response_format,
 )
 from regauge.judges.model.response import ResponseError
 from regauge.providers import Completion

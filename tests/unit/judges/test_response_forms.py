@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regauge.judges.model.ask import response_form
+from regauge.judges.model.requests import response_form
 from regauge.prompts import RubricSpec
 
 

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, strategies as st
 
 from regauge.judges.model import ask
-from regauge.judges.model.ask import delimit_texts, nonce_of
+from regauge.judges.model.requests import delimit_texts, nonce_of
 from regauge.judges.model.response import ResponseError, read_response
 from regauge.prompts import RubricSpec
 

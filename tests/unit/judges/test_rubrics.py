@@ -8,7 +8,7 @@ import pytest
 
 from regauge.errors import JudgeError, PromptError, ProviderError, UsageError
 from regauge.judges import ModelJudge, UnboundJudge, expected, judge_status, rubric
-from regauge.judges.model.ask import reduce_scores
+from regauge.judges.model.requests import reduce_scores
 from regauge.prompts import load_prompt
 from tests.unit.judges.asked import GRADED, Asked, case, completion, context, verdict_reply
 

@@ -95,7 +95,7 @@ def a_decision(*cases: CaseDocument, **more: Any) -> DecisionDocument:
         "calls": CallsDocument(
             first=100, follow_up=5, base=5, live=110, input_tokens=1, output_tokens=1, cost_usd=0.0
         ),
-        "operating_line": "With these 100 cases this gate finds one fully broken case.",
+        "sensitivity": "With these 100 cases this gate finds one fully broken case.",
         "rerun_command": "regauge gate origin/main",
         "policy": {},
     }

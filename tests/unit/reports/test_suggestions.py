@@ -90,7 +90,7 @@ def decision() -> DecisionDocument:
                 ["first", "follow_up", "base", "live", "input_tokens", "output_tokens", "cost_usd"],
                 0,
             ),
-            "operating_line": "",
+            "sensitivity": "",
             "rerun_command": "regauge gate origin/main",
             "policy": {},
         }

@@ -212,7 +212,7 @@ DECISIONS: dict[str, Any] = {
         decision="unmeasured",
         unmeasured=RULES,
         prompts=[],
-        operating_line="",
+        sensitivity="",
     ),
     "anchored and guarded": lambda: a_decision(
         prompts=[

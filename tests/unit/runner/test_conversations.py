@@ -15,7 +15,7 @@ from regauge.project import Project
 from regauge.prompts import ToolCall, parse_prompt
 from regauge.providers import Completion, Usage
 from regauge.runner import EvalSession, PlannedCase, PlannedTrial, RunOptions, SourcedCompletion
-from regauge.runner._answers import Completions
+from regauge.runner._completions import Completions
 from regauge.runner._conversation import (
     ConversationError,
     Partners,

@@ -21,7 +21,7 @@ from regauge.runner import (
     golden,
     spec_of,
 )
-from regauge.runner._answers import (
+from regauge.runner._completions import (
     _EVALS_TRIALS,
     PURPOSE_TRIALS,
     Completions,

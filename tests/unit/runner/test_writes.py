@@ -9,7 +9,7 @@ import pytest
 
 from regauge.errors import RecordingError
 from regauge.recordings import LocalStore, RecordingKey
-from regauge.runner._drawing import BatchedWrites
+from regauge.runner._calls import BatchedWrites
 
 if TYPE_CHECKING:
     from pathlib import Path

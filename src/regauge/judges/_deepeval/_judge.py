@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, RegaugeError, UnmeasuredError, UsageError
 from regauge.judges._deepeval import FIELDS, METRICS
-from regauge.judges._deepeval._ask import MetricCalls, texts_in
+from regauge.judges._deepeval._requests import MetricCalls, texts_in
 from regauge.judges._types import (
     Measurement,
     RunOnlyJudge,

@@ -36,8 +36,8 @@ from deepeval.test_case import (
 
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._deepeval import METRICS
-from regauge.judges._deepeval._ask import MetricCalls, SyncInLoopError
 from regauge.judges._deepeval._judge import in_own_thread, moved_error, require_part
+from regauge.judges._deepeval._requests import MetricCalls, SyncInLoopError
 from regauge.judges.rules._text import compiled_pattern, within_time
 from regauge.strict_json import as_list
 

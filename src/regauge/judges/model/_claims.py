@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, get_args
 from regauge.errors import UsageError
 from regauge.judges._rule_factory import parameter_json
 from regauge.judges._types import DeclaredJudge, Verdict, abstained, quote_list
-from regauge.judges.model.ask import (
+from regauge.judges.model.requests import (
     PROTOCOL,
     OneModelJudge,
     build_request,

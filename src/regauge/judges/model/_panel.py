@@ -16,7 +16,7 @@ from regauge.judges._types import (
     criterion_of,
     usual_calls,
 )
-from regauge.judges.model.ask import (
+from regauge.judges.model.requests import (
     PROTOCOL,
     OneModelJudge,
     build_request,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext, Outcome
-    from regauge.judges.model.ask import Reducer
+    from regauge.judges.model.requests import Reducer
     from regauge.judges.model.response import Response
     from regauge.project import Criterion
     from regauge.prompts import Prompt, RubricSpec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._types import DeclaredJudge, Verdict, format_number, shorten_name
-from regauge.judges.model.ask import (
+from regauge.judges.model.requests import (
     PROTOCOL,
     OneModelJudge,
     build_request,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from regauge.datasets import GoldenCase
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext
-    from regauge.judges.model.ask import Reducer
+    from regauge.judges.model.requests import Reducer
     from regauge.judges.output import Expected
     from regauge.prompts import Prompt, RubricSpec
     from regauge.providers import Completion, TokenLogprob

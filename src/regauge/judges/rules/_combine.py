@@ -459,7 +459,7 @@ class TurnsJudge(RunOnlyJudge):
             JudgeError: A turn has no verdict.
             UnmeasuredError: A model could not be called.
         """
-        from regauge.judges.model.ask import gather_all
+        from regauge.judges.model.requests import gather_all
         from regauge.providers import Conversation
 
         turns = Conversation(completion).turns

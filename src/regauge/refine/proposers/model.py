@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from regauge.errors import ProviderError
-from regauge.judges.model.ask import add_note, delimit_texts, nonce_of, repeat_request
+from regauge.judges.model.requests import add_note, delimit_texts, nonce_of, repeat_request
 from regauge.judges.model.response import ResponseError
 from regauge.judges.output import find_json
 from regauge.lexicon import Lexicon

@@ -12,12 +12,12 @@ from regauge.gate import (
     Count,
     DetectableDrop,
     GatePolicy,
-    OperatingLine,
     Rate,
+    SensitivityLine,
     cases_needed,
     first_trials_needed,
-    operating_line,
-    operating_line_of,
+    sensitivity_line,
+    sensitivity_line_of,
 )
 from regauge.stats import CasePolicy, SuitePolicy
 from tests.unit.gate.engine.drive import Scripted, run, scripted
@@ -39,8 +39,8 @@ def typical_cases(prompt: str) -> list[Scripted]:
     ]
 
 
-def line(baselines: list[Count], policy: GatePolicy | None = None, **more: Any) -> OperatingLine:
-    found = operating_line(baselines, policy or GatePolicy(), **more)
+def line(baselines: list[Count], policy: GatePolicy | None = None, **more: Any) -> SensitivityLine:
+    found = sensitivity_line(baselines, policy or GatePolicy(), **more)
     assert found is not None
     return found
 
@@ -103,8 +103,8 @@ def test_a_short_record_does_not_make_the_gate_look_worse_than_it_is():
 def test_a_replay_of_one_recorded_trial_sees_large_losses_only():
     baselines = [Count(passed=12, trials=12)] * 60
     policy = GatePolicy()
-    replay = operating_line(baselines, policy, recorded=1)
-    called = operating_line(baselines, policy)
+    replay = sensitivity_line(baselines, policy, recorded=1)
+    called = sensitivity_line(baselines, policy)
     assert replay
     assert called
     assert str(replay).startswith("this replay, with 1 recorded trial of each case, sees: ")
@@ -143,8 +143,8 @@ def test_a_suite_that_base_hardly_passes_has_no_case_to_break():
 
 def test_without_trials_of_base_nothing_is_said():
     none = [Count(passed=0, trials=0)]
-    assert operating_line([], GatePolicy()) is None
-    assert operating_line(none, GatePolicy()) is None
+    assert sensitivity_line([], GatePolicy()) is None
+    assert sensitivity_line(none, GatePolicy()) is None
     assert cases_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
     assert first_trials_needed(none, GatePolicy(), DetectableDrop(drop=0.1, power=0.8)) is None
 
@@ -189,9 +189,9 @@ def test_the_line_of_an_outcome_is_that_of_the_cases_it_compared():
             scripted("111", was=None, name="new", state="new"),
         ]
     )
-    found = operating_line_of(outcome)
+    found = sensitivity_line_of(outcome)
     together = line(typical(40), drops=[0.05])
     assert found is not None
     assert found.cases == 40
     assert dict(found.drops)[0.05].value < together.drops[0][1].value
-    assert operating_line_of(run([scripted(state="unchanged")])) is None
+    assert sensitivity_line_of(run([scripted(state="unchanged")])) is None

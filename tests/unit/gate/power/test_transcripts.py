@@ -12,7 +12,7 @@ from regauge.gate.power import (
     SimulatedSuite,
     lower_flaky_rates,
     lower_rates,
-    operating_line,
+    sensitivity_line,
     unchanged_calls,
 )
 from regauge.stats import CasePolicy
@@ -54,9 +54,9 @@ def test_simulated_gates_find_what_was_written_down(name: str):
 
 def test_lines_and_sizes_are_those_that_were_written_down():
     lines = [
-        str(operating_line(FEW, GatePolicy(), seed=2, drops=(0.05, 0.1))),
-        str(operating_line(FEW, GatePolicy(), seed=2, drops=(0.2,), recorded=3)),
-        str(operating_line(typical(60), GatePolicy(first_trials=1), cases=120, drops=(0.05,))),
+        str(sensitivity_line(FEW, GatePolicy(), seed=2, drops=(0.05, 0.1))),
+        str(sensitivity_line(FEW, GatePolicy(), seed=2, drops=(0.2,), recorded=3)),
+        str(sensitivity_line(typical(60), GatePolicy(first_trials=1), cases=120, drops=(0.05,))),
         f"{unchanged_calls(FEW, GatePolicy()):.6g}",
         str(cases_needed(FEW, GatePolicy(), DetectableDrop(drop=0.2, power=0.6))),
         str(cases_needed(FEW, GatePolicy(), DetectableDrop(drop=0.01, power=0.99), at_most=20)),
@@ -70,6 +70,6 @@ def test_lines_and_sizes_are_those_that_were_written_down():
                 FEW, GatePolicy(), DetectableDrop(drop=0.01, power=0.99), at_most=13
             )
         ),
-        str(operating_line([Count(passed=0, trials=0)], GatePolicy())),
+        str(sensitivity_line([Count(passed=0, trials=0)], GatePolicy())),
     ]
     assert_as_written("\n".join([*lines, ""]), "power/lines")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from regauge.project import Project
     from regauge.providers import Completion, Provider
     from regauge.recordings import RecordingKey
-    from regauge.runner._answers import Completions
+    from regauge.runner._completions import Completions
     from regauge.runner._plan import CaseRequest
     from regauge.runner._spec import RunOptions
     from regauge.targets import Target

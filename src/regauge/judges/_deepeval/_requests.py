@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from regauge.errors import JudgeError
 from regauge.judges._deepeval import METRICS
-from regauge.judges.model.ask import (
+from regauge.judges.model.requests import (
     add_note,
     fence_note,
     nonce_of,
