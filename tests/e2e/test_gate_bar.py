@@ -958,6 +958,30 @@ def test_an_eval_of_the_base_is_not_left_out_while_another_covers_its_prompt(
     assert "; review also: 1 lowered bar let through, code or data of the gate edited" in accepted
 
 
+@pytest.mark.parametrize("baseline", [True, False])
+def test_the_eval_of_a_second_dataset_is_not_left_out_while_others_have_its_judges(
+    repo: GateRepo, *, baseline: bool
+):
+    """Its cases would be measured by nobody, and what breaks in them accepted."""
+    golden = "fixtures/golden/alert-severity.jsonl"
+    one = repo.read(EVAL)
+    second = one[one.index("@golden") :].replace(
+        '"alert-severity",', '"alert-severity", dataset="edge",'
+    )
+    assert "edge" in second
+    repo.write(
+        "fixtures/golden/edge.jsonl", "".join(repo.read(golden).splitlines(keepends=True)[:3])
+    )
+    two = one + "\n\n" + second.replace("def test_", "def test_edge_")
+    gate = with_evals(repo, two, baseline=baseline)
+    break_prompt(repo)
+    repo.write(EVAL, one)
+    output = gate(code=2)
+    assert "judges of test_edge_alert_severity: " in output
+    (repo.root / "fixtures/golden/edge.jsonl").unlink()
+    assert "judges of test_edge" not in gate(code=1), "a dataset that is given up is deleted"
+
+
 def test_other_judges_next_to_a_changed_prompt_are_refused_without_a_baseline(repo: GateRepo):
     gate = with_evals(repo, repo.read(EVAL), baseline=False)
     break_prompt(repo)

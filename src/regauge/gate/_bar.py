@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from regauge.datasets import Script, Tier
+from regauge.datasets import Script, Tier, dataset_files
 from regauge.gate._code import files_named_in, files_not_loaded, files_of_code, is_other_code
 from regauge.gate._commit import target_of_base
 from regauge.judges import AsyncFunctionJudge, Rule, calibrated_judges, judge_status
@@ -14,7 +14,7 @@ from regauge.project import CALIBRATION_SUFFIX, ENDPOINT_IDENTITY
 from regauge.runner import declared_evals
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.datasets import Dataset
@@ -308,16 +308,25 @@ def _lost_evals(
             if base_name in declared_eval.texts[:1]
         ]
         if sum(knows) < len(of_base):
-            yield from _lost_judges(
-                of_base, [declared_eval for declared_eval in now if name in declared_eval.texts[:1]]
-            )
+            of_prompt = [declared_eval for declared_eval in now if name in declared_eval.texts[:1]]
+            paths = dataset_files(base_commit.project.fixtures_dir)
+            yield from _lost_judges(of_base, of_prompt, {path.stem for path in paths})
 
 
-def _lost_judges(before: Sequence[DeclaredEval], now: Sequence[DeclaredEval]) -> Iterator[MovedBar]:
+def _lost_judges(
+    before: Sequence[DeclaredEval], now: Sequence[DeclaredEval], datasets: Collection[str]
+) -> Iterator[MovedBar]:
+    """Yield evals whose judges no eval of their dataset has, if the dataset is still there."""
+
+    def dataset_of(declared_eval: DeclaredEval) -> str:
+        prompt, *texts = declared_eval.texts
+        return next((text for text in texts if text in datasets), prompt)
+
     for declared_eval in before:
-        if any({*declared_eval.judges} <= {*new.judges} for new in now):
+        rest = [new for new in now if dataset_of(new) == dataset_of(declared_eval)]
+        if any({*declared_eval.judges} <= {*new.judges} for new in rest):
             continue
-        successor = next((new for new in now if new.function == declared_eval.function), None)
+        successor = next((new for new in rest if new.function == declared_eval.function), None)
         has = successor.judges if successor is not None else ()
         yield MovedBar(
             part=f"judges of {declared_eval.function}",
