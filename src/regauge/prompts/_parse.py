@@ -409,6 +409,7 @@ def _read_schema(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
 
 
 _INPUT_FIX = "write `- name: document` and, if you like, description, required and default"
+_NAME_FIX = "begin with a letter or _, and go on with letters, digits, _, - and ."
 _ACKNOWLEDGED_FIX = "write `- case: ID` and below it `reason: WHY`"
 _CHANGELOG_FIX = "write `- version: 1.1.0`, below it `text:` and, if you like, `date:`"
 
@@ -441,9 +442,7 @@ def read_inputs(reader: Reader, node: yaml.Node) -> tuple[InputSpec, ...]:
             fix = "keep one of the two"
             reader.add_error(item, f"{subject} is required and has a default", fix)
         if not NAME.fullmatch(name):
-            reader.add_error(
-                item, f"{name!r} cannot be the name of an input", "use letters, digits, _"
-            )
+            reader.add_error(item, f"{name!r} cannot be the name of an input", _NAME_FIX)
         elif name in specs:
             reader.add_error(item, f"inputs declares {name!r} twice")
         else:
@@ -755,7 +754,7 @@ def _read_history(reader: Reader, entries: Entries) -> tuple[Message, yaml.Node]
     if name is None:
         return None
     if not NAME.fullmatch(name):
-        reader.add_error(node, f"{name!r} cannot be the name of an input", "use letters, digits, _")
+        reader.add_error(node, f"{name!r} cannot be the name of an input", _NAME_FIX)
         return None
     return Message(role="user", content=f"{{{{{name}}}}}", history=True), node
 
