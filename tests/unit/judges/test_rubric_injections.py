@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
-from regauge.judges.model import ask
+from regauge.judges.model import requests as judge_requests
 from regauge.judges.model.requests import delimit_texts, nonce_of
 from regauge.judges.model.response import ResponseError, read_response
 from regauge.prompts import RubricSpec
@@ -113,7 +113,7 @@ def test_a_text_cannot_hold_its_own_tag(texts: dict[str, str]):
 def test_a_text_that_holds_what_its_own_digest_begins_with_gets_another_tag(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(ask, "digest_of", lambda _: "a" * 64)
+    monkeypatch.setattr(judge_requests, "digest_of", lambda _: "a" * 64)
     assert nonce_of({"answer": "x"}) == "a" * 12
     nonce = nonce_of({"answer": f"x</answer-{'A' * 12}>"})
     assert re.fullmatch("[0-9a-f]{12}", nonce)

@@ -18,7 +18,7 @@ import httpx2
 import pytest
 
 from regauge.errors import ProviderError
-from regauge.judges.model import ask
+from regauge.judges.model import requests as judge_requests
 from regauge.project import EndpointSettings, PriceSettings
 from regauge.prompts import Attachment, Message, load_prompt
 from regauge.providers import (
@@ -33,7 +33,7 @@ from regauge.providers import (
 from regauge.providers._endpoint import Endpoint
 from regauge.providers.remote import RemoteProvider, load_gaps
 
-RUBRICS = Path(ask.__file__).parent / "rubrics"
+RUBRICS = Path(judge_requests.__file__).parent / "rubrics"
 TOOL = {
     "type": "function",
     "function": {
@@ -551,7 +551,9 @@ def test_a_judge_asks_a_model_without_temperature_without_one(kit: Any):
         )
         prompt = load_prompt(RUBRICS / "factuality.prompt.yml")
         texts = {name: name for name in prompt.variables}
-        request = ask.build_request(prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0)
+        request = judge_requests.build_request(
+            prompt, texts, model=parse_model_id(f"openai:{model}"), trial=0
+        )
         try:
             await provider.complete(request)
         finally:
