@@ -300,6 +300,7 @@ def _lost_evals(
     for eval_, is_known in evals:
         names = base_commit.eval_name(eval_), eval_.prompt.name
         evals_known.setdefault(names, []).append(is_known)
+    datasets = {path.stem for path in dataset_files(base_commit.project.fixtures_dir)}
     for (base_name, name), knows in evals_known.items():
         of_base = [
             declared_eval
@@ -309,8 +310,7 @@ def _lost_evals(
         ]
         if sum(knows) < len(of_base):
             of_prompt = [declared_eval for declared_eval in now if name in declared_eval.texts[:1]]
-            paths = dataset_files(base_commit.project.fixtures_dir)
-            yield from _lost_judges(of_base, of_prompt, {path.stem for path in paths})
+            yield from _lost_judges(of_base, of_prompt, datasets)
 
 
 def _lost_judges(

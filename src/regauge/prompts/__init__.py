@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         set_model as set_model,
     )
     from regauge.prompts._keys import (
+        OWN_KEYS as OWN_KEYS,
         PARAMETER_ALIASES as PARAMETER_ALIASES,
         PromptKeys as PromptKeys,
         RubricKind as RubricKind,

@@ -42,6 +42,9 @@ class ParameterKeys:
     logit_bias: Any = None
 
 
+OWN_KEYS: Final = {"model": "model"} | dict.fromkeys(("messages", "input", "system"), "messages")
+"""Parameters that would replace the prompt's model or messages, each with the key to write."""
+
 # Other spellings of a parameter.
 PARAMETER_ALIASES: Final = {
     "max_completion_tokens": "max_tokens",

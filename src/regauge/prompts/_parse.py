@@ -20,6 +20,7 @@ import yaml
 from regauge.errors import Diagnostic, PromptError
 from regauge.files import read_regular
 from regauge.prompts._keys import (
+    OWN_KEYS,
     PARAMETER_ALIASES,
     AcknowledgementKeys,
     ChangelogKeys,
@@ -271,8 +272,6 @@ def kind_of(node: yaml.Node) -> str:
 
 # Parameters of a run, not of a prompt.
 _RUN_PARAMETERS = {"n": "use `--trials`", "stream": "remove it"}
-# Parameters that would replace the prompt's own model and messages; providers refuse them, too.
-_OWN_KEYS = {"model": "model"} | dict.fromkeys(("messages", "input", "system"), "messages")
 
 
 def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
@@ -294,9 +293,9 @@ def read_parameters(reader: Reader, node: yaml.Node) -> dict[str, JSON] | None:
                 line_of(key), f"modelParameters.{key_text} is ignored", _RUN_PARAMETERS[name]
             )
             continue
-        if name in _OWN_KEYS:
+        if name in OWN_KEYS:
             problem_text = f"modelParameters.{key_text} would replace that of the prompt"
-            reader.add_error(key, problem_text, f"write it under the key `{_OWN_KEYS[name]}`")
+            reader.add_error(key, problem_text, f"write it under the key `{OWN_KEYS[name]}`")
             continue
         if name not in types_of(ParameterKeys):
             fix = did_you_mean(key_text, types_of(ParameterKeys)) or "check the provider's spelling"

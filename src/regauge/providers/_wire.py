@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from regauge.errors import ProviderError
-from regauge.prompts import ToolCall
+from regauge.prompts import OWN_KEYS, ToolCall
 from regauge.providers._failure import AttemptError, parse_error_response
 from regauge.providers._types import Usage
 from regauge.strict_json import list_of, mapping_of, read_json
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _NOT_PARAMETERS: Final = {
     "n": "remove it and use --trials",
     "stream": "remove it; responses are never streamed",
-    "model": "write it as the key `model` of the prompt",
-    **dict.fromkeys(("messages", "input", "system"), "write the text under `messages`"),
+    **{name: f"write it under the key `{key}` of the prompt" for name, key in OWN_KEYS.items()},
 }
 _EXCERPT: Final = 120
 _MEDIA_TYPES: Final = {
