@@ -132,6 +132,8 @@ def _tool(reader: Reader, node: yaml.Node, value: JSON) -> dict[str, JSON] | Non
         is_schema = unknown in {"input_schema", "inputSchema"}
         similar = "parameters" if is_schema else unknown
         fix = did_you_mean(similar, keys) or f"known keys: {', '.join(keys)}"
+        if unknown == "type":
+            fix = "remove `type`, or write the other keys below `function:`"
         reader.add_error(node, f"a tool has no key {unknown!r}", fix)
     elif not isinstance(name, str) or not re.fullmatch(TOOL_NAME, name):
         problem = "a tool has no `name`" if name is None else f"{name!r} cannot name a tool"

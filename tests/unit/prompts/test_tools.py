@@ -98,6 +98,10 @@ def test_the_choice_of_a_tool_goes_with_the_parameters():
             )
             for key in ("input_schema", "inputSchema")
         ),
+        (
+            f"tools: [{{type: function, name: x}}]\n{MESSAGES}",
+            "a tool has no key 'type'\n  fix: remove `type`, or write the other keys below `function:`",
+        ),
         (f"tools: [{{description: x}}]\n{MESSAGES}", "a tool has no `name`"),
         (f"tools: [{{name: a b}}]\n{MESSAGES}", "'a b' cannot name a tool"),
         (f"tools: [{{name: a}}, {{name: a}}]\n{MESSAGES}", "tools declares 'a' twice"),
