@@ -44,6 +44,27 @@ def test_every_place_the_page_names_is_there():
     assert not [place for place in places if not (ROOT / place).exists()]
 
 
+def test_every_name_of_the_table_of_changes_is_in_a_file_of_its_row():
+    table = PAGE.partition("| To | Begin in |\n|---|---|\n")[2].partition("\n\n")[0]
+    missing: list[str] = []
+    for row in table.splitlines():
+        names = re.findall(r"`(?!regauge)([A-Za-z_][\w.]*)`", row)
+        places = [ROOT / place for place in re.findall(r"`((?:src|tests)/[^`]+)`", row)]
+        folders = {place if place.is_dir() else place.parent for place in places}
+        texts = [file.read_text(encoding="utf-8") for file in places if file.is_file()]
+        texts += [file.read_text(encoding="utf-8") for x in folders for file in x.glob("*.py")]
+        missing += [
+            name
+            for name in names
+            if not any(
+                (folder / path).exists() for folder in folders for path in (name, f"assets/{name}")
+            )
+            and not any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
+        ]
+    assert table
+    assert not missing
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.parent.name)
 def test_every_file_that_a_package_speaks_of_is_there(package: Path):
     doc = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
