@@ -46,6 +46,7 @@ check-code: $(STAMP)
 
 check-mypy: $(STAMP)
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 src
 
 check-pyright: $(STAMP)
 	$(BIN)/pyright

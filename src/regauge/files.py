@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
+import sys
+import tempfile
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -26,6 +30,8 @@ _KINDS: Final = (
     (stat.S_ISBLK, "a device"),
 )
 _MIB: Final = 1024 * 1024
+# A lock is held for milliseconds: shorter pauses gain nothing that a user could see.
+_LOCK_POLL_S: Final = 0.005
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -105,8 +111,8 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
         if isinstance(error, OSError):
             error.filename, error.filename2 = str(target), None  # not that of the draft
         raise
-    if not hasattr(os, "O_DIRECTORY"):
-        return  # Windows opens no directory, and writes its entries itself
+    if sys.platform == "win32":
+        return  # it opens no directory, and writes its entries itself
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:
         # The new name of the file is part of the directory, which has its own journal.
@@ -115,17 +121,48 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
         os.close(descriptor)
 
 
+def open_directory(directory: Path) -> int:
+    """Open a directory to lock it; on Windows, a file in the temporary directory stands for it.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    if sys.platform != "win32":
+        return os.open(directory, os.O_RDONLY)
+    name = hashlib.sha256(str(directory.resolve()).encode()).hexdigest()
+    return os.open(
+        Path(tempfile.gettempdir()) / f"regauge-{name}.lock", os.O_CREAT | os.O_RDWR | os.O_BINARY
+    )
+
+
 def try_lock(descriptor: int) -> bool:
     """Lock an open file or directory until it is closed; return False if another process has it.
 
-    True on systems without such locks.
+    Raises:
+        OSError: The file system has no locks.
     """
+    from portalocker import AlreadyLocked, LockException, LockFlags, lock
+
     try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        lock(descriptor, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
+    except AlreadyLocked:
         return False
+    except LockException as error:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
     return True
+
+
+@contextmanager
+def lock_directory(directory: Path) -> Generator[None]:
+    """Wait for the exclusive lock on a directory, and hold it; it ends with this process.
+
+    Raises:
+        OSError: The directory cannot be opened, or its file system has no locks.
+    """
+    descriptor = open_directory(directory)
+    try:
+        while not try_lock(descriptor):
+            time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)

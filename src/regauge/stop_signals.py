@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def end_group(pid: int) -> None:
     """End a process that leads its own session, and every process of its group."""
     with suppress(ProcessLookupError, PermissionError):
-        if os.name == "nt":
+        if sys.platform == "win32":
             os.kill(pid, signal.SIGTERM)  # there are no groups; this ends the process at once
         else:
             os.killpg(pid, signal.SIGKILL)
@@ -37,7 +38,8 @@ def end_tree(pid: int) -> None:
     end_group(pid)
     for descendant in descendants:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(descendant, signal.SIGKILL)
+            if sys.platform != "win32":
+                os.kill(descendant, signal.SIGKILL)
 
 
 def _descendants(pid: int) -> list[int]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from regauge.recordings import lock_directory
+from regauge.files import lock_directory
 from tests import processes
 from tests.served import JsonHandler, Served
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from regauge.datasets import load_dataset
 from regauge.errors import GitError, PromptError, ProviderError
-from regauge.files import try_lock
+from regauge.files import open_directory, try_lock
 from regauge.gate.baselines import older_names, parse_baseline
 from regauge.git import git
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, Settings
@@ -696,10 +696,11 @@ def _remove_abandoned(root: Path) -> None:
 def _lock_at_once(directory: Path) -> int | None:
     """Lock a directory until the returned descriptor is closed; None if it cannot be locked."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY)
+        descriptor = open_directory(directory)
     except OSError:
         return None
-    if try_lock(descriptor):
-        return descriptor
+    with suppress(OSError):
+        if try_lock(descriptor):
+            return descriptor
     os.close(descriptor)
     return None

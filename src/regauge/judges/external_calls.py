@@ -42,7 +42,9 @@ Result = TypeVar("Result")
 
 # The reason is at the end of an error output.
 _STDERR_SHOWN: Final = 400
-_ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
+# Programs on Windows need them to start.
+WINDOWS_ENV: Final = ("SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "USERPROFILE")
+_ALWAYS: Final = (*WINDOWS_ENV, "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ")
 # Shorter secrets are ordinary words, which errors would lose.
 _SECRET_CHARS: Final = 6
 # More attempts help against longer outages of a service, and delay the report of a broken one.

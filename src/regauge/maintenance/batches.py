@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import ValidationError
 
 from regauge.errors import BudgetError, PendingError, ProviderError, RegaugeError, UsageError
+from regauge.files import lock_directory
 from regauge.maintenance.batch_files import (
     DIRECTORY,
     BatchDirectory,
@@ -33,7 +34,6 @@ from regauge.maintenance.batch_files import (
 from regauge.maintenance.batch_sync import KEPT_S, BatchSync, format_moment, open_client
 from regauge.model_id import is_simulated
 from regauge.providers.registry import APIS, endpoint_of
-from regauge.recordings import lock_directory
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural, printable
 

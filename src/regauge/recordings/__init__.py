@@ -12,7 +12,6 @@ from regauge.recordings._file import (
     append_lines as append_lines,
     check_file_sizes as check_file_sizes,
     encode_line as encode_line,
-    lock_directory as lock_directory,
     lock_file as lock_file,
     read_lines as read_lines,
     replacements_in as replacements_in,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import finalize
 
 from regauge.errors import Diagnostic, RecordingError, explain_os_error
-from regauge.files import BYTES_MAX, open_regular, write_whole
+from regauge.files import BYTES_MAX, lock_directory, open_regular, write_whole
 from regauge.providers import Completion, approximate_tokens
 from regauge.recordings._redact import Redactor
 from regauge.strict_json import read_json
@@ -41,26 +41,6 @@ if TYPE_CHECKING:
     from regauge.providers import CompletionRequest
 
 _SAFE: Final = "the completions are still in the local store"
-
-
-@contextmanager
-def lock_directory(directory: Path) -> Generator[None]:
-    """Wait for the exclusive lock on a directory, and hold it; no lock file is left.
-
-    The lock is `flock` on the directory itself: the system releases it when its holder dies.
-    Without `flock` (Windows) writers are not kept apart; files are still written atomically.
-    """
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - not on the systems tests run on
-        yield
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def read_lines(path: Path, *, bytes_max: int = BYTES_MAX) -> Iterator[tuple[int, int, bytes]]:

@@ -6,6 +6,7 @@ import os
 import platform
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext
@@ -45,7 +46,7 @@ def may_be_running(owner: str) -> bool:
         return True
     if boot != _boot() or not pid.isdigit():
         return False
-    if os.name == "nt":
+    if sys.platform == "win32":
         return True  # signal 0 is Ctrl-C there; claims end by expiry
     try:
         os.kill(int(pid), 0)

@@ -527,15 +527,15 @@ def lock_prompt(project: Project, prompt: str, run: str) -> Generator[None]:
     path = _lock_path(project, prompt)
     try:
         file = path.open("a+", encoding="utf-8")
+        is_locked = try_lock(file.fileno())
     except OSError as error:
         reason, fix = explain_os_error(error)
         fix = fix or f"move it away: mv {quote(str(path))} {quote(str(path))}.moved"
         raise UsageError(f"{path} cannot be written: {reason}", fix=fix) from error
     with file:
-        if not try_lock(file.fileno()):
-            file.seek(0)
+        if not is_locked:
             raise RegaugeError(
-                f"{prompt} is being refined already: {file.read().strip() or 'by another run'}\n"
+                f"{prompt} is being refined already: {_lock_holder(path).strip()}\n"
                 "  fix: wait for that run to end, or stop it"
             )
         file.seek(0)
@@ -558,14 +558,20 @@ def dead_runs(project: Project) -> frozenset[str]:
             holders[path] = ""
         else:
             dead.add(run.id)
-    return frozenset() if os.name == "nt" else frozenset(dead)  # nt has no such locks
+    return frozenset(dead)
 
 
 def _lock_holder(path: Path) -> str:
     """The process that holds a lock; empty if none does."""
+    if not path.exists():
+        return ""
+    holder = "a new run"
+    # On Windows, the holder alone can read a locked file.
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
-        return "" if try_lock(file.fileno()) else file.read() or "a new run"
-    return ""
+        if try_lock(file.fileno()):
+            return ""
+        holder = file.read() or holder
+    return holder
 
 
 def _lock_path(project: Project, prompt: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -181,12 +182,14 @@ class Providers:
 
 def _connections_max() -> int:
     """The connections that the limit of open files (`ulimit -n`) allows, at least 1."""
-    try:
-        import resource
+    if sys.platform == "win32":
+        return _CONNECTIONS_MAX
+    import resource
 
+    try:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         count = sum(1 for _ in Path("/dev/fd").iterdir())
-    except (ImportError, OSError):  # pragma: no cover - not on the systems tests run on
+    except OSError:  # pragma: no cover - not on the systems tests run on
         return _CONNECTIONS_MAX
     if limit == resource.RLIM_INFINITY:
         return _CONNECTIONS_MAX

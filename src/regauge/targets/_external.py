@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from regauge.errors import ProviderError, UsageError
-from regauge.judges.external_calls import build_headers, environment_values, run_program, send
+from regauge.judges.external_calls import (
+    WINDOWS_ENV,
+    build_headers,
+    environment_values,
+    run_program,
+    send,
+)
 from regauge.judges.output import MISSING, MissingValue, parse_path, value_at
 from regauge.prompts import CANDIDATES_ENV, input_text
 from regauge.strict_json import is_sequence, read_json
@@ -182,7 +188,7 @@ def _malformed_error(message: str) -> ProviderError:
 
 
 _GUARD: Final = Path(__file__).with_name("_guard.py")
-_ALWAYS: Final = ("PATH", "HOME", "LANG", CANDIDATES_ENV)
+_ALWAYS: Final = (*WINDOWS_ENV, "PATH", "HOME", "LANG", CANDIDATES_ENV)
 
 
 class CommandCaller:
@@ -219,15 +225,17 @@ class CommandCaller:
             name: self._environ[name] for name in _ALWAYS if name in self._environ
         } | variables
         self._check_program(environ.get("PATH"))
+        guard = [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0])]
+        on_windows = sys.platform == "win32"  # it passes no pipes on
         body = await run_program(
-            [sys.executable, "-I", "-S", str(_GUARD), str(self._pipe[0]), *self._settings.argv],
+            [*([] if on_windows else guard), *self._settings.argv],
             json.dumps(case.inputs, ensure_ascii=False).encode("utf-8", "backslashreplace"),
             environ=environ,
             directory=self._root,
             timeout_s=timeout_s,
             output_max=OUTPUT_MAX,
             secrets=variables.values(),
-            pass_fds=(self._pipe[0],),
+            pass_fds=() if on_windows else (self._pipe[0],),
         )
         if len(body) > OUTPUT_MAX:
             fix = "write the output alone to standard output"

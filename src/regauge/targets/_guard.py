@@ -1,6 +1,7 @@
 """Runs a program, and kills it with all its child processes when the parent process ends.
 
 It is started as a script: FD PROGRAM ARGUMENT...; FD is a pipe that the parent never writes to.
+Windows has no groups of processes, so no guard.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import sys
 from _thread import start_new_thread
 
+assert sys.platform != "win32"
 _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _NOT_STARTED = 127
 _SIGNALS = 128

@@ -278,6 +278,8 @@ class _FunctionWorker:
                 self._threads += 1
                 threading.Thread(target=self._work, daemon=True).start()
         # The parent ended or closed its pipe: end all threads and child processes.
+        if sys.platform == "win32":
+            os._exit(1)  # there are no groups
         os.killpg(0, signal.SIGKILL)
 
     def wait(self) -> None:
