@@ -177,7 +177,7 @@ class Batches(Protocol):
         ...
 
 
-class Drawing:
+class LiveCalls:
     """Calls models for one run, and stores each completion on arrival.
 
     Args:

@@ -321,7 +321,7 @@ class _Conversation:
             trial=self._draw.trial,
             origin=str(persona.prompt.path.name),
         )
-        case_request = self._case_request(request, asker=persona.prompt.digest)
+        case_request = self._case_request(request, caller_digest=persona.prompt.digest)
         text = (await self._call(case_request)).completion.text
         if not text or not text.strip():
             raise self._error(
@@ -390,7 +390,7 @@ class _Conversation:
                 target.request(case, self._draw.trial, origin=f"tool {call.name}"),
                 messages=tuple(self._messages),
             )
-            case_request = self._case_request(request, asker=target.digest, target=target)
+            case_request = self._case_request(request, caller_digest=target.digest, target=target)
             return (await self._call(case_request)).completion.text or ""
         content = tools.find(call.name, arguments) if tools is not None else None
         if content is not None:
@@ -407,12 +407,12 @@ class _Conversation:
         )
 
     def _case_request(
-        self, request: CompletionRequest, *, asker: str = "", target: Target | None = None
+        self, request: CompletionRequest, *, caller_digest: str = "", target: Target | None = None
     ) -> CaseRequest:
         return replace(
             CaseRequest.of_trial(self._draw, request=request),
-            asker_digest=asker or self._eval.prompt.digest,
-            target=target if asker else self._eval.target,
+            caller_digest=caller_digest or self._eval.prompt.digest,
+            target=target if caller_digest else self._eval.target,
         )
 
     def _error(self, problem: str, fix: str) -> ConversationError:

@@ -149,11 +149,11 @@ class ExpectedUsage:
         persona_calls: dict[tuple[str, int], _Sums] = defaultdict(_Sums)
         for recording in self._completions.file(file):
             if recording.judge is None:
-                place, asker = (
+                place, caller = (
                     (recording.case, recording.key.trial),
                     str(recording.request.get("prompt_digest")),
                 )
-                sums = persona_calls[place] if asker in personas else tested[place][asker]
+                sums = persona_calls[place] if caller in personas else tested[place][caller]
                 sums.add(0, recording.completion.usage)
         by_case: dict[str, list[_Sums]] = defaultdict(list)
         for place, versions in tested.items():
@@ -228,13 +228,13 @@ class ExpectedUsage:
     @staticmethod
     def _add(
         first_calls: dict[tuple[str | None, str], _FirstCalls],
-        asker: tuple[str | None, str],
+        judge_and_model: tuple[str | None, str],
         call: tuple[str, str],
         estimated: int,
         usage: Usage,
     ) -> None:
         if usage.output_tokens or usage.input_tokens:  # unknown otherwise
-            first_calls.setdefault(asker, _FirstCalls()).add(*call, estimated, usage)
+            first_calls.setdefault(judge_and_model, _FirstCalls()).add(*call, estimated, usage)
 
 
 def _scale(conversations: Iterable[_Sums], factor: float) -> tuple[float, Usage]:

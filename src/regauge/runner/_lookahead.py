@@ -59,7 +59,7 @@ class Lookahead(Generic[TrialResult]):
         close: Callable[[], Coroutine[Any, Any, None]],
         fixed: bool = False,
     ) -> None:
-        self._draws = planned_trials
+        self._planned_trials = planned_trials
         self._perform = perform
         self._width = width
         self._fixed = fixed
@@ -180,7 +180,7 @@ class Lookahead(Generic[TrialResult]):
         await self._close()
 
     async def _walk(self) -> None:
-        for position, planned_trial in enumerate(self._draws):
+        for position, planned_trial in enumerate(self._planned_trials):
             while position >= self._next_position + self._max_ahead():
                 self._has_room.clear()
                 await self._has_room.wait()

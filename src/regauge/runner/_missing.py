@@ -172,7 +172,7 @@ class Misses:
     judges: dict[tuple[str, str], ModelJudge] = field(
         default_factory=dict[tuple[str, str], "ModelJudge"]
     )
-    _draws: dict[tuple[str, str], dict[tuple[str, int], PlannedTrial]] = field(
+    _planned_trials: dict[tuple[str, str], dict[tuple[str, int], PlannedTrial]] = field(
         default_factory=dict[tuple[str, str], dict[tuple[str, int], "PlannedTrial"]]
     )
 
@@ -180,7 +180,7 @@ class Misses:
         """Add a judgement that cannot be replayed."""
         key = (planned_trial.planned_case.eval.prompt.name, judge.name)
         self.judges.setdefault(key, judge)
-        self._draws.setdefault(key, {}).setdefault(
+        self._planned_trials.setdefault(key, {}).setdefault(
             (planned_trial.planned_case.case.id, planned_trial.trial), planned_trial
         )
 
@@ -195,7 +195,7 @@ class Misses:
         """The missing judgements of each judge, in the order they were noted."""
         missing: list[MissingJudgements] = []
         for (prompt, name), judge in self.judges.items():
-            planned_trials = list(self._draws[prompt, name].values())
+            planned_trials = list(self._planned_trials[prompt, name].values())
             cases = {planned_trial.planned_case.case.id for planned_trial in planned_trials}
             recorded = {x.case for x in completions.file(judges_file(prompt)) if x.judge == name}
             expected = judging.of_trials(judge, planned_trials)

@@ -190,7 +190,7 @@ class CaseRequest:
         file: The name of the recordings, for `Completions.file`.
         prompt: The evaluated prompt.
         version: Its version; None without one.
-        asker_digest: The digest of the prompt or judge that makes the request.
+        caller_digest: The digest of the prompt or judge that makes the request.
         case: The id of the case.
         case_at: Its file and line; empty if unknown.
         judge: The judge that makes the request; None for the prompt.
@@ -204,7 +204,7 @@ class CaseRequest:
     file: str
     prompt: str
     version: str | None
-    asker_digest: str
+    caller_digest: str
     case: str
     case_at: str = ""
     trial: int = 0
@@ -227,7 +227,7 @@ class CaseRequest:
             file=prompt.name,
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
-            asker_digest=prompt.digest,
+            caller_digest=prompt.digest,
             case=planned_trial.planned_case.case.id,
             case_at=planned_trial.planned_case.case.location,
             trial=planned_trial.trial,
@@ -243,7 +243,7 @@ class CaseRequest:
             cls.of_trial(planned_trial, request=request),
             key=planned_trial.planned_case.key_of(request.digest, request.trial),
             file=judges_file(planned_trial.planned_case.eval.prompt.name),
-            asker_digest=judge.digest,
+            caller_digest=judge.digest,
             judge=judge.name,
             target=None,
         )
@@ -257,7 +257,7 @@ class CaseRequest:
             file=f"{command}/{prompt.name}",
             prompt=prompt.name,
             version=str(prompt.version) if prompt.version else None,
-            asker_digest=prompt.digest,
+            caller_digest=prompt.digest,
             case=command,
         )
 
@@ -274,7 +274,7 @@ class CaseRequest:
     @property
     def summary(self) -> Mapping[str, JSON]:
         """The facts of the request for readers of the recording."""
-        summary = request_summary(self.request, prompt_digest=self.asker_digest)
+        summary = request_summary(self.request, prompt_digest=self.caller_digest)
         if self.judge is None:
             return summary
         return {"judge_digest": summary.pop("prompt_digest"), **summary}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from regauge.errors import RegaugeError, UnmeasuredError
 from regauge.providers import parse_model_id
 from regauge.runner._budget import Budget
-from regauge.runner._calls import Batches, Drawing, RunProgress
+from regauge.runner._calls import Batches, LiveCalls, RunProgress
 from regauge.runner._completions import Completions, Embeddings, WrittenRecordings
 from regauge.runner._conversation import calls_of
 from regauge.runner._eval import bind, bind_prompt_file
@@ -318,15 +318,15 @@ class EvalSession:
             with self._loop.shared() if calls_judges else nullcontext():
                 yield
             return
-        drawing = self._drawing()
-        self._trials = self._trial_runner(drawing)
+        live_calls = self._live_calls()
+        self._trials = self._trial_runner(live_calls)
         self.progress.start(len(self.plan.missing))
         with Lookahead(
             planned_trials,
             perform=self._trials.call_models,
-            width=drawing.ahead,
+            width=live_calls.ahead,
             fixed=self.options.ahead is not None,
-            close=drawing.aclose,
+            close=live_calls.aclose,
         ) as self._lookahead:
             # On this thread, and before the first test: packages such as requests set warning
             # filters on import, and each test restores the filters of its start.
@@ -345,11 +345,11 @@ class EvalSession:
         if self.options.record == "none":
             yield self._trial_runner(None)
             return
-        drawing = self._drawing()
+        live_calls = self._live_calls()
         try:
-            yield self._trial_runner(drawing)
+            yield self._trial_runner(live_calls)
         finally:
-            await drawing.aclose()
+            await live_calls.aclose()
 
     def result(
         self, planned_case: PlannedCase, *, node_id: str, waiting: Callable[[RunProgress], None]
@@ -506,8 +506,8 @@ class EvalSession:
             return self._loop.run(self._trials.call_models(planned_trial))
         return PartialTrial(sourced_completion=self._trials.find(planned_trial), model_verdicts={})
 
-    def _drawing(self) -> Drawing:
-        return Drawing(
+    def _live_calls(self) -> LiveCalls:
+        return LiveCalls(
             self.project,
             self.options,
             completions=self.completions,
@@ -519,7 +519,7 @@ class EvalSession:
             cluster=self._cluster,
         )
 
-    def _trial_runner(self, drawing: Drawing | None) -> TrialRunner:
+    def _trial_runner(self, live_calls: LiveCalls | None) -> TrialRunner:
         return TrialRunner(
             completions=self.completions,
             measurements=self.measurements,
@@ -527,5 +527,5 @@ class EvalSession:
             progress=self.progress,
             rejudge=self.options.rejudge,
             offline=self.options.record == "none",
-            drawing=drawing,
+            live_calls=live_calls,
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.judges import ModelJudge
-    from regauge.runner._calls import Drawing, RunProgress
+    from regauge.runner._calls import LiveCalls, RunProgress
     from regauge.runner._completions import Completions
     from regauge.runner._judging import Measurements, ModelVerdicts, UsedRecordings
     from regauge.runner._missing import Misses
@@ -67,7 +67,7 @@ class TrialRunner:
         progress: The counts of completions and judge calls.
         rejudge: Whether to compute measurements again from recorded calls.
         offline: Whether functions of users have no network.
-        drawing: The calls of models; None for a replay.
+        live_calls: The calls of models; None for a replay.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class TrialRunner:
         progress: RunProgress,
         rejudge: bool,
         offline: bool = False,
-        drawing: Drawing | None = None,
+        live_calls: LiveCalls | None = None,
     ) -> None:
         self._completions = completions
         self._misses = misses
         self._progress = progress
-        self._drawing = drawing
+        self._live_calls = live_calls
         self._offline = offline
         # The calls of judges and conversations that this runner paid for.
         self._paid_keys: set[RecordingKey] = set()
@@ -135,7 +135,11 @@ class TrialRunner:
             UnmeasuredError: There is no completion.
             RegaugeError: The case cannot be rendered, or recordings cannot be read.
         """
-        with nullcontext() if self._drawing is None else self._drawing.cases.trial(planned_trial):
+        with (
+            nullcontext()
+            if self._live_calls is None
+            else self._live_calls.cases.trial(planned_trial)
+        ):
             planned_trial.planned_case.plan()
             sourced = self._completions.find_trial(planned_trial)
             if sourced is None:
@@ -159,8 +163,8 @@ class TrialRunner:
 
     async def end_target(self, target: Target) -> None:
         """End the process of a target."""
-        if self._drawing is not None:
-            await self._drawing.end_target(target)
+        if self._live_calls is not None:
+            await self._live_calls.end_target(target)
 
     async def copy(self, planned_trials: Mapping[PlannedTrial, int]) -> None:
         """Store judged trials under further numbers, unless recorded there.
@@ -276,14 +280,14 @@ class TrialRunner:
         recorded = self._completions.find_call(case_request)
         if recorded is not None:
             return recorded
-        if self._drawing is None:
+        if self._live_calls is None:
             raise MissingRecordingError(
                 prompt=case_request.prompt,
                 case=case_request.case,
                 trial=case_request.key.trial,
                 stale=False,
             )
-        return await self._drawing.complete(case_request)
+        return await self._live_calls.complete(case_request)
 
     def forget(self, case_request: CaseRequest) -> None:
         """Remove a completion from the local store, so that the next one is live."""
@@ -297,8 +301,8 @@ class TrialRunner:
         """The completion of a call: recorded, from the local store, or live."""
         recorded = self._completions.find_call(case_request)
         if recorded is None:
-            assert self._drawing is not None
-            sourced = await self._drawing.complete(case_request)
+            assert self._live_calls is not None
+            sourced = await self._live_calls.complete(case_request)
             if sourced.source == "live":
                 self._paid_keys.add(case_request.key)
             return sourced
@@ -307,13 +311,13 @@ class TrialRunner:
 
     async def _request_completion(self, planned_trial: PlannedTrial) -> SourcedCompletion:
         target = planned_trial.planned_case.eval.target
-        if self._drawing is None or (target is not None and target.outputs is not None):
+        if self._live_calls is None or (target is not None and target.outputs is not None):
             raise self._missing(planned_trial)
         try:
             if planned_trial.planned_case.converses:
                 sourced = await converse(planned_trial, self._call)
             else:
-                sourced = await self._drawing.complete(CaseRequest.of_trial(planned_trial))
+                sourced = await self._live_calls.complete(CaseRequest.of_trial(planned_trial))
         except Exception:
             self._progress.count(failed=True)
             raise
@@ -351,7 +355,7 @@ class TrialRunner:
     ) -> SourcedCompletion:
         """The response to a judge: recorded, from the local store, or live."""
         recorded = self._completions.find_call(case_request)
-        if recorded is None and self._drawing is None:
+        if recorded is None and self._live_calls is None:
             self._misses.note(judge, planned_trial)
             raise MissingRecordingError(
                 prompt=case_request.prompt,

@@ -10,7 +10,7 @@ from regauge.errors import UnmeasuredError
 from regauge.judges.calibration import file_stem, judge_labels
 from regauge.recordings import RecordingKey
 from regauge.runner._budget import Budget
-from regauge.runner._calls import Drawing, RunProgress
+from regauge.runner._calls import LiveCalls, RunProgress
 from regauge.runner._completions import Completions
 from regauge.runner._plan import CaseRequest
 from regauge.runner._result import CallTotals
@@ -68,7 +68,7 @@ class LabelRun:
         self._environ = environ
         self._file = calibration_recordings(judge.name)
         self._completions = Completions(project, options.record, environ=environ)
-        self._drawing: Drawing | None = None
+        self._live_calls: LiveCalls | None = None
         self._requests: dict[RecordingKey, None] = {}
         self._started_judgements: set[tuple[str, int]] = set()
 
@@ -114,7 +114,7 @@ class LabelRun:
         self, labels: Sequence[Label], cases: Mapping[str, GoldenCase], repeats: int
     ) -> list[LabelledVerdict]:
         if self._options.record != "none":
-            self._drawing = Drawing(
+            self._live_calls = LiveCalls(
                 self._project,
                 self._options,
                 completions=self._completions,
@@ -131,8 +131,8 @@ class LabelRun:
                 repeats=repeats,
             )
         finally:
-            if self._drawing is not None:
-                await self._drawing.aclose()
+            if self._live_calls is not None:
+                await self._live_calls.aclose()
 
     async def get_response(
         self, request: CompletionRequest, label: Label, repeat: int
@@ -148,19 +148,19 @@ class LabelRun:
             file=self._file,
             prompt=self._judge.name,
             version=None,
-            asker_digest=self._judge.digest,
+            caller_digest=self._judge.digest,
             case=label.id,
             judge=self._judge.name,
         )
         sourced = self._completions.find(case_request.completion_key)
         if sourced is None:
-            if self._drawing is None:
+            if self._live_calls is None:
                 raise UnmeasuredError(
                     f"no recorded response of {case_request.model} for judge {self._judge.name!r}\n"
                     f"  record it: regauge judges calibrate {file_stem(self._judge.name)}"
                     " --record=missing"
                 )
-            sourced = await self._drawing.complete(case_request)
+            sourced = await self._live_calls.complete(case_request)
         if case_request.key not in self._requests:
             self._requests[case_request.key] = None
             self.totals = self.totals.plus(sourced.completion, live=sourced.source == "live")

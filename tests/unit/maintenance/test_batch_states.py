@@ -76,7 +76,7 @@ def call_of(model: str, number: int) -> CaseRequest:
         file="alert",
         prompt="alert",
         version="1.0.0",
-        asker_digest="a",
+        caller_digest="a",
         case=f"c{number}",
     )
 

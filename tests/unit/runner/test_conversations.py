@@ -261,7 +261,7 @@ def test_a_persona_sees_the_texts_and_ends_the_conversation(root: Path, made: An
     assert requests[0].request.origin == "ann.prompt.yml"
     suite = trial.planned_case.eval
     persona = suite.partners.personas["ann"].prompt
-    assert [request.asker_digest for request in requests] == [
+    assert [request.caller_digest for request in requests] == [
         persona.digest,
         suite.prompt.digest,
         suite.prompt.digest,

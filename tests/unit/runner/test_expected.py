@@ -58,7 +58,7 @@ def call_of(request: CompletionRequest, *, case: str = "c0", **more: Any) -> Cas
         file="alert",
         prompt="alert",
         version="1.0.0",
-        asker_digest="a",
+        caller_digest="a",
         case=case,
         **more,
     )
