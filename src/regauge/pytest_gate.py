@@ -477,10 +477,8 @@ class PytestGate:
             guards=guards,
         )
         # It quotes prompts, completions and errors of providers, in log, comment and run record.
-        # Its gate cases hold only counts.
-        words = document.model_copy(update={"gate_cases": []})
-        clean = map_texts(words, self._session.completions.redact)
-        return clean.model_copy(update={"gate_cases": document.gate_cases})
+        # Dataclasses in it hold only counts and names, and stay as they are.
+        return map_texts(document, self._session.completions.redact)
 
     def _keep(self, decided: GateResult, nodes: Mapping[int, str]) -> None:
         """Write the trials of both sides, and keep the candidate's for the items."""

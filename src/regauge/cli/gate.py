@@ -36,7 +36,6 @@ from regauge.gate import (
     PolicyOptions,
     base_branch,
     estimate,
-    policy_from_json,
 )
 from regauge.gate.baselines import load_baseline
 from regauge.maintenance.collection import NoEvalsError, option_words, with_evals
@@ -240,7 +239,7 @@ def _decide_again(
         message = f"run {record.id} did not gate, so there is nothing to decide again"
         fix = "name a run of `regauge gate` or `pytest evals --gate`; regauge runs list"
         raise UsageError(message, fix=fix)
-    before = policy_from_json(record.decision.policy)
+    before = record.decision.policy
     document = decide_again(
         record.decision,
         read_rows(directory),

@@ -98,12 +98,8 @@ if TYPE_CHECKING:
         GATE_TRIALS as GATE_TRIALS,
         REVISION_FIRST as REVISION_FIRST,
         StoredNumbers as StoredNumbers,
-        case_from_json as case_from_json,
-        case_to_json as case_to_json,
         facts_of_row as facts_of_row,
         facts_of_trial as facts_of_trial,
-        policy_from_json as policy_from_json,
-        policy_to_json as policy_to_json,
         stored_number as stored_number,
     )
     from regauge.gate._refusal import find_accepted as find_accepted

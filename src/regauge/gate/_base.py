@@ -36,7 +36,7 @@ from regauge.gate._refusal import (
 )
 from regauge.gate._types import GateCase
 from regauge.gate.baselines import AnchorTrials, key_of, load_baseline
-from regauge.judges import cases_from_test_data
+from regauge.judges import Rule, cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
 
@@ -652,6 +652,10 @@ def gate_cases(
         edited: Cases that the change edited.
     """
     name = eval_.prompt.name
+    # The judges that give scores: as in the baseline, or all that are not rules.
+    graded = frozenset(judge.name for judge in eval_.judges if not isinstance(judge, Rule))
+    if baseline is not None:
+        graded = baseline.graded
     cases = [
         GateCase(
             prompt=name,
@@ -666,6 +670,7 @@ def gate_cases(
             broke_before=accepted.broke_before.get(case.id, 0),
             recorded=eval_.target is not None and eval_.target.outputs is not None,
             edited=case.id in edited,
+            graded=tuple(sorted(graded)),
         )
         for case in eval_.dataset
     ]

@@ -7,10 +7,12 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic import TypeAdapter
+
 from regauge.digests import digest_of
 from regauge.errors import Diagnostic, GitError, InvalidFileError, MachineError
 from regauge.files import read_regular
-from regauge.gate._record import case_to_json, policy_to_json
+from regauge.gate._types import GateCase, GatePolicy
 from regauge.git import run_git
 from regauge.recordings import utc_now
 from regauge.strict_json import read_json
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.gate._result import CaseComparison, FinalDecision
-    from regauge.gate._types import GatePolicy
 
 
 _FINAL: Final = frozenset({"accept", "reject"})
@@ -167,13 +168,15 @@ def key_of_comparison(
         *(eval_.model.provider for eval_ in (*candidates, *bases)),
         *(model.partition(":")[0] for judge in judges for model in judge.models),
     }
+    # `asdict` takes seconds for ten thousand cases.
+    cases = TypeAdapter(GateCase)
     endpoints = sorted(f"{name} {digest}" for name in providers if (digest := endpoint_of(name)))
     return digest_of(
         [
-            policy_to_json(policy),
+            TypeAdapter(GatePolicy).dump_python(policy, mode="json"),
             [
                 [
-                    case_to_json(compared_case.case),
+                    cases.dump_python(compared_case.case, mode="json"),
                     compared_case.candidate.digest if compared_case.candidate is not None else "",
                     compared_case.base.eval.prompt.digest if compared_case.base is not None else "",
                 ]

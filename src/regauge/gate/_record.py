@@ -1,15 +1,12 @@
-"""Trials of the gate: their stored numbers, their facts, and the evidence of a decision as JSON."""
+"""Trials of the gate: their stored numbers and their facts."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from regauge.digests import digest_of
-from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError, UsageError
-from regauge.gate._types import GateCase, GatePolicy, TrialFacts
+from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError
+from regauge.gate._types import TrialFacts
 from regauge.providers import shown_messages, shown_output
 from regauge.recordings import RecordingKey
 from regauge.runner import IndependentTrials
@@ -89,68 +86,6 @@ class StoredNumbers:
 
 
 _UNAVAILABLE = frozenset({MissingOutputError.__name__, "unavailable"})
-
-
-Kind = TypeVar("Kind")
-
-
-@cache
-def _cases() -> TypeAdapter[GateCase]:
-    return TypeAdapter(GateCase)
-
-
-@cache
-def _policies() -> TypeAdapter[GatePolicy]:
-    return TypeAdapter(GatePolicy)
-
-
-def _read(adapter: TypeAdapter[Kind], document: Mapping[str, Any], subject: str) -> Kind:
-    try:
-        value = adapter.validate_python(document)
-        missing = adapter.dump_python(value, mode="json").keys() - document.keys()
-    except ValueError as error:
-        raise _read_error(subject, error) from error
-    if missing:
-        raise _read_error(subject, f"it has no {min(missing)}")
-    return value
-
-
-def _read_error(subject: str, error: object) -> UsageError:
-    return UsageError(
-        f"the decision of this run cannot be read: {subject}: {error}\n"
-        "  fix: read it with the regauge that wrote it"
-    )
-
-
-def case_to_json(case: GateCase) -> dict[str, Any]:
-    """A case as plain JSON values."""
-    # `asdict` takes seconds for ten thousand cases.
-    plain: dict[str, Any] = _cases().dump_python(case, mode="json")
-    return plain
-
-
-def case_from_json(document: Mapping[str, Any]) -> GateCase:
-    """Read a document of `case_to_json`.
-
-    Raises:
-        UsageError: It is invalid.
-    """
-    return _read(_cases(), document, "a case")
-
-
-def policy_to_json(policy: GatePolicy) -> dict[str, Any]:
-    """A policy as plain JSON values."""
-    plain: dict[str, Any] = _policies().dump_python(policy, mode="json")
-    return plain
-
-
-def policy_from_json(document: Mapping[str, Any]) -> GatePolicy:
-    """Read a document of `policy_to_json`.
-
-    Raises:
-        UsageError: It is invalid.
-    """
-    return _read(_policies(), document, "its policy")
 
 
 def facts_of_trial(

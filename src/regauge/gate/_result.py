@@ -9,7 +9,6 @@ from regauge.errors import BudgetError, MissingOutputError, MissingRecordingErro
 from regauge.evidence import AnchorReport, Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
-from regauge.judges import Rule
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
 from regauge.wording import cause_line
@@ -101,14 +100,12 @@ class CaseComparison:
             judged the first trials, and may cost more than the completion.
         base: The base's case with the same judges; None if it has none. Its trials belong to the
             candidate's request: those of another version may be older.
-        graded: Checks whose scores are compared as well.
     """
 
     case: GateCase
     candidate: PlannedCase | None
     follow_up: PlannedCase | None
     base: PlannedCase | None
-    graded: frozenset[str] = field(default_factory=frozenset[str])
 
 
 def collect_compared_cases(evals: Iterable[EvalBase]) -> list[CaseComparison]:
@@ -116,7 +113,6 @@ def collect_compared_cases(evals: Iterable[EvalBase]) -> list[CaseComparison]:
     cases: list[CaseComparison] = []
     for eval_ in evals:
         planned_cases = {planned_case.case.id: planned_case for planned_case in eval_.planned_cases}
-        graded = _find_graded(eval_)
         follow_up = _with_deciding_judges(eval_.candidate, eval_)
         base = _with_deciding_judges(eval_.base, eval_) if eval_.base else None
         for case in eval_.cases:
@@ -133,7 +129,6 @@ def collect_compared_cases(evals: Iterable[EvalBase]) -> list[CaseComparison]:
                     base=PlannedCase(base, candidate.case, partner=candidate.digest)
                     if base is not None and candidate is not None and case.state == "changed"
                     else None,
-                    graded=graded,
                 )
             )
     return cases
@@ -143,13 +138,6 @@ def _with_deciding_judges(eval_: Eval, base: EvalBase) -> Eval:
     """An eval with its blocking judges only."""
     checks = {check for case in base.cases for check in case.checks}
     return replace(eval_, judges=tuple(judge for judge in eval_.judges if judge.name in checks))
-
-
-def _find_graded(base: EvalBase) -> frozenset[str]:
-    """The judges that give scores: as in the baseline, or all that are not rules."""
-    if base.baseline is not None:
-        return base.baseline.graded
-    return frozenset(judge.name for judge in base.candidate.judges if not isinstance(judge, Rule))
 
 
 # A refused change is not compared.

@@ -238,7 +238,7 @@ class GateRun:
             return "unavailable"
         if isinstance(trial.error, MissingRecordingError):
             return "not-recorded"
-        return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.graded)
+        return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.case.graded)
 
     def _report(self) -> None:
         self._progress.spend(self._session.budget.cost_usd)

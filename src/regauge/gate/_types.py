@@ -228,6 +228,7 @@ class GateCase:
         broke_before: Number of recent versions of the base that accept the case as broken.
         recorded: Whether both sides have recorded outputs only, so that no trial can be added.
         edited: Whether the change edited the case; a fix of it outweighs no broken case.
+        graded: Checks whose scores are compared as well, sorted.
     """
 
     prompt: str
@@ -241,6 +242,7 @@ class GateCase:
     broke_before: int = 0
     recorded: bool = False
     edited: bool = False
+    graded: tuple[str, ...] = ()
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 

@@ -11,11 +11,8 @@ from regauge.gate import (
     EXIT_CODES,
     Gate,
     GateCase,
-    case_from_json,
-    case_to_json,
     facts_of_row,
     final_decision,
-    policy_to_json,
     sensitivity_line_of,
 )
 from regauge.providers import shown_output
@@ -34,7 +31,7 @@ from regauge.reports.decisions import (
 from regauge.wording import cause_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from regauge.gate import (
         Baseline,
@@ -78,15 +75,10 @@ def decide_again(
         UsageError: The record cannot be read, or the baseline does not match.
     """
     recorded = _by_case(document, rows)
-    cases = [
-        case_from_json({k: v for k, v in c.items() if k != "graded"}) for c in document.gate_cases
-    ]
+    cases = document.gate_cases
     if baseline is not None:
         cases = _with_baseline(cases, document, baseline, recorded)
-    graded = {
-        case.key: frozenset(c["graded"]) for case, c in zip(cases, document.gate_cases, strict=True)
-    }
-    outcome = _outcome(cases, policy, graded, recorded)
+    outcome = _outcome(cases, policy, recorded)
     audit = document.audit if document.audit and document.audit.result == "better" else None
     is_broken = any(
         prompt.rules or (prompt.anchor is not None and prompt.anchor.blocks)
@@ -126,11 +118,9 @@ def decide_again(
             "cases": _case_documents(document, outcome, cases, recorded),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
             "sensitivity": str(line) if line is not None else "",
-            "policy": policy_to_json(policy),
+            "policy": policy,
             "looser_options": [*document.looser_options, *looser_options],
-            "gate_cases": [
-                {**case_to_json(case), "graded": sorted(graded[case.key])} for case in cases
-            ],
+            "gate_cases": cases,
             "rerun_command": rerun_command or document.rerun_command,
         }
     )
@@ -168,22 +158,17 @@ def _case_documents(
     ]
 
 
-def _outcome(
-    cases: Sequence[GateCase],
-    policy: GatePolicy,
-    graded: Mapping[tuple[str, str], frozenset[str]],
-    recorded: _Rows,
-) -> GateOutcome:
+def _outcome(cases: Sequence[GateCase], policy: GatePolicy, recorded: _Rows) -> GateOutcome:
     """The gate's decision on recorded trials only."""
     gate = Gate(cases, policy)
-    checks = {case.key: case.checks for case in cases}
+    by_key = {case.key: case for case in cases}
     while requests := gate.pending_trials():
         for request in requests:
             trials = recorded.get((request.prompt, request.case, request.side), [])
-            key = (request.prompt, request.case)
+            case = by_key[request.prompt, request.case]
             for number in request.trials:
                 facts = (
-                    facts_of_row(trials[number], checks[key], graded=graded[key])
+                    facts_of_row(trials[number], case.checks, graded=case.graded)
                     if number < len(trials)
                     else "not-recorded"
                 )

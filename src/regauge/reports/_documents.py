@@ -19,6 +19,7 @@ from regauge.evidence import (  # noqa: TC001 - pydantic reads them
     Count,
     SuiteReport,
 )
+from regauge.gate import GateCase, GatePolicy  # noqa: TC001 - pydantic reads them
 from regauge.project import Criterion  # noqa: TC001 - pydantic reads it
 
 
@@ -320,8 +321,8 @@ class DecisionDocument(_Document):
     sensitivity: str = ""
     rerun_command: str
     next: NextDocument = NextDocument(text="")
-    policy: dict[str, Any]
-    gate_cases: list[dict[str, Any]] = []
+    policy: GatePolicy
+    gate_cases: list[GateCase] = []
 
 
 SCHEMA_VERSION = 1

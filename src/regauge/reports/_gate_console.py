@@ -278,7 +278,7 @@ def _accepted_reason(document: DecisionDocument) -> str:
         parts.append(f"{accepted} of {plural(len(document.cases), 'case')} accepted by the author")
     if left := len(broken) - accepted - tracked:
         is_net = any(prompt.test is not None and prompt.test.net for prompt in document.prompts)
-        policy = document.policy.get("on_broken")
+        policy = document.policy.on_broken
         parts.append(
             "outweighed by fixed cases side by side"
             if policy == "net" and is_net

@@ -15,12 +15,10 @@ from regauge.gate import (
     GateCase,
     MessageContext,
     case_message,
-    case_to_json,
     cause_of_case,
     control_note,
     critical_note,
     final_decision,
-    policy_to_json,
     reason_message,
 )
 from regauge.model_id import is_simulated
@@ -272,11 +270,8 @@ def decision_document(
         calls=calls_of(decided),
         sensitivity=sensitivity,
         rerun_command=rerun_command,
-        policy=policy_to_json(outcome.policy),
-        gate_cases=[
-            {**case_to_json(comparison_case.case), "graded": sorted(comparison_case.graded)}
-            for comparison_case in decided.compared_cases
-        ],
+        policy=outcome.policy,
+        gate_cases=[comparison_case.case for comparison_case in decided.compared_cases],
     )
     fix = lasting_fix(
         (error.kind if isinstance(error, ProviderError) else type(error).__name__, str(error))
