@@ -406,8 +406,7 @@ def _judge(
         if key == "evaluation_params":
             parameters[key] = _parameters(keyword.value)
         elif key in _DROPPED:
-            text = f"`{key}` of {name}: regauge has its own setting"
-            suite.imported.note("dropped", place, text)
+            suite.imported.note("dropped", place, f"`{key}` of {name}: regauge has its own setting")
         elif key in values:
             parameters[key] = cast("JSON", values[key])
         else:
