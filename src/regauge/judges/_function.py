@@ -54,7 +54,6 @@ _VALUES: Final[Mapping[str, Callable[[JudgedOutput], object]]] = {
     "completion": lambda output: output.completion,
 }
 _BY_PLACE: Final = ("output", "case")
-_EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESULT_KEYS: Final = {"pass", "passed", "score", "reason"}
 _FORMS: Final = (
     "return True, False, a score from 0 to 1, a Verdict, (result, reason), or a dictionary with"
@@ -346,7 +345,7 @@ def _map_parameters(
     by_place = [
         parameter
         for parameter in parameters
-        if parameter.kind in {parameter.POSITIONAL_ONLY, _EITHER}
+        if parameter.kind in {parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     ]
     if (
         any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)

@@ -34,7 +34,6 @@ _FIELD: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
 _ANY_FIELD: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _OUTPUT: Final = ("sample.output_text", "sample.output")
 _JSON_OUTPUT: Final = "sample.output_json."
-_METRICS: Final = ("bleu", "gleu", "meteor", "rouge_l")
 _TITLE_MAX: Final = 500
 _EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
 _PARAMETERS: Final = {
@@ -427,7 +426,7 @@ class _Criterion:
             return {"similarity": {"to": reference, "at_least": limit, **field}}
         if match := re.fullmatch(r"rouge_([1-5])", metric):
             return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
-        if metric in _METRICS:
+        if metric in {"bleu", "gleu", "meteor", "rouge_l"}:
             return {metric: {"to": reference, "at_least": limit, **field}}
         raise NoCounterpartError(f"{metric!r} is not a documented metric")
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._tests import Assertion, SourceTest
 
-_JAVASCRIPT: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
 _PYTHON: Final = (".py",)
 _EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
 _FILE: Final = re.compile(r"file://(?P<path>.+?)(?::(?P<function>[A-Za-z_$][\w$.]*))?\Z", re.DOTALL)
@@ -206,7 +205,7 @@ def _value(kind: str, assertion: Assertion, test: SourceTest) -> dict[str, Any]:
     try:
         file = context.repository.resolve(path, context.base)
         content = context.repository.read_text(file)
-        if suffix in (*_JAVASCRIPT, *_PYTHON):
+        if suffix in (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", *_PYTHON):
             if suffix in _PYTHON:
                 _require_function(content, path, function)
                 context.note_packages(file)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from regauge.importers.promptfoo._context import Context
 
 LEXICON: Final = Lexicon("regauge.importers.promptfoo")
-_HOME_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 ENVIRONMENT: Final = re.compile(
     r"\{\{-?\s*env\.(?P<name>\w+)\s*(?:\|\s*default\(\s*['\"](?P<default>[^'\"]*)['\"][^)]*\))?\s*"
     r"-?\}\}|\$\{(?P<shell>\w+)(?::-(?P<other>[^}]*))?\}"
@@ -83,7 +82,7 @@ def model_id(name: str, config: Mapping[str, Any], context: Context) -> str:
         table["base_url"] = url or endpoint["url"]
     elif family in LEXICON.entry("clouds"):
         table.update(_cloud(family, config, context))
-    home_key = _HOME_KEYS.get(family, "")
+    home_key = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}.get(family, "")
     key = _key_name(config, endpoint.get("key_env", home_key), context)
     if key and (table or key != home_key) and "api_key_command" not in table:
         table["api_key_env"] = key

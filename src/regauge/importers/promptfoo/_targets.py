@@ -28,19 +28,16 @@ _FILE: Final = re.compile(r"(?:file://|python:)?(?P<path>.+?\.\w+)(?::(?P<functi
 _SECRET: Final = re.compile(
     r"key|token|secret|password|passwd|authorization|credential|cookie", re.IGNORECASE
 )
-_NO_SECRET: Final = ("tokens", "envar", "env")
 _JSON_PATH: Final = re.compile(
     r"(?:\(?\s*\(?\s*(?:json|data|response|res|r|output)\s*(?:,[^)]*)?\)?\s*=>\s*)?\(?\s*"
     r"(?:json|data|response|res|r)"
     r"(?P<path>(?:\??\.?\[(?:\d+|'[^']+'|\"[^\"]+\")\]|\??\.[A-Za-z_$][\w$]*)+)\s*\)?\s*;?"
 )
 _SLOT: Final = re.compile(r"\{\{\s*(?P<path>(?P<root>\w+)(?:\.\w+)*)\s*(?:\|[^}]*)?\}\}")
-_PLAIN_HEADERS: Final = ("content-type", "accept", "content-length")
 _UNSUPPORTED: Final = (
     "request", "session", "sessionParser", "auth", "signatureAuth", "transformRequest", "tls",
     "queryParams",
 )  # fmt: skip
-_METHODS: Final = ("GET", "POST", "PUT", "PATCH")
 
 
 def _http_target(provider: SourceProvider, names: Container[str]) -> dict[str, JSON]:
@@ -59,7 +56,7 @@ def _http_target(provider: SourceProvider, names: Container[str]) -> dict[str, J
     table: dict[str, JSON] = {"kind": "http", "url": url}
     default = "POST" if config.get("body") is not None else "GET"
     method = str(config.get("method") or default).upper()
-    if method not in _METHODS:
+    if method not in {"GET", "POST", "PUT", "PATCH"}:
         context.note("manual", f"the method {method} has no counterpart; the target uses POST")
     elif method != "POST":
         table["method"] = method
@@ -99,7 +96,7 @@ def _headers(config: Mapping[str, Any], context: Context) -> dict[str, JSON]:
     headers = config.get("headers")
     names: dict[str, JSON] = {}
     for header, value in mapping_of(headers).items():
-        if header.lower() in _PLAIN_HEADERS:
+        if header.lower() in {"content-type", "accept", "content-length"}:
             continue
         match = ENVIRONMENT.fullmatch(str(value).strip())
         name = (match["name"] or match["shell"]) if match else re.sub(r"\W+", "_", header).upper()
@@ -155,7 +152,7 @@ def _safe_config(provider: SourceProvider) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for key, value in provider.config.items():
         text = value if isinstance(value, str) else ""
-        is_variable = key.lower().endswith(_NO_SECRET) or ENVIRONMENT.search(text)
+        is_variable = key.lower().endswith(("tokens", "envar", "env")) or ENVIRONMENT.search(text)
         if text and _SECRET.search(key) and not is_variable:
             if len(text) >= SECRET_MIN:
                 provider.context.imported.secrets.add(text)
