@@ -10,48 +10,31 @@ import pkgutil
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from regauge.errors import UsageError
-from regauge.importers._description import (
-    Imported,
-    ImportedCase,
-    ImportedEval,
-    ImportedPrompt,
-    NoteKind,
-    ReportNote,
-    SourcePlace,
-    case_ids,
-    slug,
+from regauge.importers._description import (  # noqa: TC001 - a name of this package
+    Imported as Imported,
+    ImportedCase as ImportedCase,
+    ImportedEval as ImportedEval,
+    ImportedPrompt as ImportedPrompt,
+    NoteKind as NoteKind,
+    ReportNote as ReportNote,
+    SourcePlace as SourcePlace,
+    case_ids as case_ids,
+    slug as slug,
 )
-from regauge.importers._source import SourceTree
-from regauge.importers._writer import count_text, plan_files, report_markdown, write_files
+from regauge.importers._source import SourceTree as SourceTree
+from regauge.importers._writer import (
+    count_text as count_text,
+    plan_files as plan_files,
+    report_markdown as report_markdown,
+    write_files as write_files,
+)
 from regauge.on_demand import GROUPS, load_point, registered_points
-from regauge.scaffold import NewFile as ImportedFile
+from regauge.scaffold import NewFile
 from regauge.wording import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-__all__ = [
-    "Imported",
-    "ImportedCase",
-    "ImportedEval",
-    "ImportedFile",
-    "ImportedPrompt",
-    "Importer",
-    "NoteKind",
-    "ReportNote",
-    "SourcePlace",
-    "SourceTree",
-    "case_ids",
-    "count_text",
-    "importer_names",
-    "load_importer",
-    "plan_files",
-    "report_markdown",
-    "slug",
-    "write_files",
-]
-
 
 _OWN: Final[Mapping[str, str]] = {
     "braintrust": "regauge.importers.platforms:read_braintrust",
@@ -63,6 +46,10 @@ _OWN: Final[Mapping[str, str]] = {
     "promptfoo": "regauge.importers.promptfoo:read_promptfoo",
     "prompty": "regauge.importers.prompty:read_prompty",
 }
+
+
+ImportedFile = NewFile
+"""A file of the project with its text."""
 
 
 class Importer(Protocol):

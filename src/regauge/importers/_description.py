@@ -164,7 +164,6 @@ class Imported:
 
 
 _LENGTH_MAX = 60
-_RESERVED = ("and", "or", "not")
 
 
 def slug(text: str, *, otherwise: str = "") -> str:
@@ -177,7 +176,7 @@ def slug(text: str, *, otherwise: str = "") -> str:
     words = re.sub(r"[^a-z0-9]+", "-", plain.replace("'", "")).strip("-")
     if len(words) > _LENGTH_MAX:
         words = words[: _LENGTH_MAX + 1].rpartition("-")[0] or words[:_LENGTH_MAX]
-    return words if words and words not in _RESERVED else otherwise
+    return words if words and words not in {"and", "or", "not"} else otherwise
 
 
 def unique_name(name: str, names: Iterable[str]) -> str:

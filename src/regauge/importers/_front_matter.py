@@ -104,15 +104,13 @@ class FilePrompt:
             config: A provider's `config` of promptfoo: `apiHost`, `apiKey`, `temperature` and
                 others.
         """
-        context = Context(self.suite, self.file)
-        place = place_of(self.front, "model", otherwise=self.place)
-        if model := model_id(name, config, context, place):
+        context = Context(self.suite, self.file, self.place)
+        if model := model_id(name, config, context.locate(self.front, "model")):
             self.document["model"] = model
         elif name:
             self.note("manual", f"the model {name} has no counterpart: set `model`", "model")
-        if "config" in self.front:
-            place = place_of(self.front, "config", otherwise=self.place)
-        self.document.update(prompt_parameters(config, context, place))
+        key = "config" if "config" in self.front else "model"
+        self.document.update(prompt_parameters(config, context.locate(self.front, key)))
 
     def translate(self, translate: Callable[[str], str], text: str) -> str:
         """Translate a template of the source to Jinja.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from regauge.importers._templates import TemplateError
@@ -44,23 +45,19 @@ def to_jinja(
     >>> to_jinja("{{#each xs}}- {{name}} {{../unit}}{{/each}}{{#unless xs}}none{{/unless}}")
     '{% for item1 in xs %}- {{ item1.name }} {{ unit }}{% endfor %}{% if not xs %}none{% endif %}'
     """
-    return _TemplateTranslation(partial, helper).translate(text, {}, 0)
+    return _TemplateTranslation(partial=partial, helper=helper).translate(text, {}, 0)
 
 
 # The arguments of partials by scope and name: they are values of the scope that includes them.
 _Arguments: TypeAlias = "Mapping[tuple[int, str], str]"
 
 
+@dataclass(slots=True, kw_only=True)
 class _TemplateTranslation:
-    def __init__(
-        self,
-        partial: Callable[[str], str] | None,
-        helper: Callable[[str], str | None] | None,
-    ) -> None:
-        self._partial = partial
-        self._helper = helper
-        self._scopes: list[str] = [""]
-        self._open: list[tuple[str, str]] = []
+    partial: Callable[[str], str] | None
+    helper: Callable[[str], str | None] | None
+    _scopes: list[str] = field(default_factory=lambda: [""])
+    _open: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def translate(self, text: str, names: _Arguments, depth: int) -> str:
         """Translate a text; `names` maps arguments of partials to expressions."""
@@ -83,7 +80,7 @@ class _TemplateTranslation:
         return "".join([*parts, _without_marks(text[position:])])
 
     def _mark(self, inner: str, names: _Arguments, depth: int) -> str:
-        replacement = self._helper(inner) if self._helper else None
+        replacement = self.helper(inner) if self.helper else None
         if replacement is not None:
             return replacement
         kind, rest = inner[:1], inner[1:].strip()
@@ -136,14 +133,14 @@ class _TemplateTranslation:
 
     def _include(self, inner: str, names: _Arguments, depth: int) -> str:
         name, *words = _WORD.findall(inner) or [""]
-        if self._partial is None or depth >= _DEPTH_MAX:
+        if self.partial is None or depth >= _DEPTH_MAX:
             raise TemplateError(f"the partial {name!r} is not read")
         pairs = [word.partition("=") for word in words]
         if not all(value for _, _, value in pairs):
             raise TemplateError(f"the partial {name!r} gets another context")
         level = len(self._scopes) - 1
         arguments = {(level, key): self._value(value, names) for key, _, value in pairs}
-        return self.translate(self._partial(name), {**names, **arguments}, depth + 1)
+        return self.translate(self.partial(name), {**names, **arguments}, depth + 1)
 
     def _value(self, word: str, names: _Arguments) -> str:
         """Translate a path, text or number to an expression."""

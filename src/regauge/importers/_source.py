@@ -7,6 +7,7 @@ import glob
 import io
 import itertools
 import json
+import os
 import re
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -27,7 +28,7 @@ from regauge.yaml_document import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Files to import are untrusted: these bounds stop a file, a bundle, nested or aliased values and
 # patterns before they fill the memory. Real suites are far below them.
@@ -67,8 +68,8 @@ class Table(dict[str, Any]):
         lines: By key; without one, the value has the place of the mapping.
     """
 
-    def __init__(self, place: SourcePlace) -> None:
-        super().__init__()
+    def __init__(self, place: SourcePlace, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
         self.place = place
         self.lines: dict[str, int] = {}
 
@@ -76,8 +77,8 @@ class Table(dict[str, Any]):
 class Items(list[Any]):
     """A list of a file, with the line of each item; without any, items have the list's place."""
 
-    def __init__(self, place: SourcePlace) -> None:
-        super().__init__()
+    def __init__(self, place: SourcePlace, values: Iterable[Any] = ()) -> None:
+        super().__init__(values)
         self.place = place
         self.lines: list[int] = []
 
@@ -169,10 +170,12 @@ class SourceTree:
             raise SourceError(f"{reference} is outside of the repository")
         if "\\" in text:
             text = PureWindowsPath(text).as_posix()
-        place = Path(text)
-        path = self._normalize(place if place.is_absolute() else base / place)
-        if not path.exists() and (self._normalize(self.root / place)).exists():
-            path = self._normalize(self.root / place)
+        # `resolve` would follow links.
+        path, below_root = (
+            Path(os.path.normpath(directory / text)) for directory in (base, self.root)
+        )
+        if not path.exists() and below_root.exists():
+            path = below_root
         if not path.is_relative_to(self.root):
             raise SourceError(f"{reference} is outside of the repository")
         self._refuse_links(path, reference)
@@ -337,18 +340,6 @@ class SourceTree:
             items.lines.append(number)
         return items
 
-    @staticmethod
-    def _normalize(path: Path) -> Path:
-        """A path without `.` and `..`, which follow no link."""
-        parts: list[str] = []
-        for part in path.parts:
-            if part == "..":
-                if len(parts) > 1:
-                    parts.pop()
-            elif part != ".":
-                parts.append(part)
-        return Path(*parts)
-
     def _is_linked(self, path: Path) -> bool:
         return any(
             part.is_symlink()
@@ -375,13 +366,9 @@ def _locate(value: object, path: str, line: int) -> Any:
     """Give all containers of a JSON value the same line."""
     place = SourcePlace(path=path, line=line)
     if is_mapping(value):
-        table = Table(place)
-        table.update({key: _locate(part, path, line) for key, part in value.items()})
-        return table
+        return Table(place, {key: _locate(part, path, line) for key, part in value.items()})
     if is_list(value):
-        items = Items(place)
-        items.extend(_locate(part, path, line) for part in value)
-        return items
+        return Items(place, (_locate(part, path, line) for part in value))
     return value
 
 
@@ -403,12 +390,10 @@ class _TableReader(StrictReader):
             return value
         place = SourcePlace(path=self._name, line=line_of(node))
         if is_mapping(value):
-            table = Table(place)
-            table.update(value)
+            table = Table(place, value)
             table.lines = {key.value: line_of(key) for key, _ in node.value}
             return table
-        items = Items(place)
-        items.extend(value)
+        items = Items(place, value)
         items.lines = [line_of(item) for item in node.value]
         return items
 

@@ -228,8 +228,7 @@ class ImportedSuite:
     def unmeasured(self, kind: str, reason: str, place: SourcePlace) -> JSON:
         """The judge of a criterion without a counterpart."""
         self.imported.count(assertions=1, unmeasured=1)
-        note = f"`{kind}` is unmeasured: {reason}"
-        self.imported.note("manual", place, note)
+        self.imported.note("manual", place, f"`{kind}` is unmeasured: {reason}")
         return {"unmeasured": f"{self.title}: {kind} at {place}: {reason}"}
 
     def need_judge_model(self, place: SourcePlace) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from regauge.importers._description import Imported, SourcePlace
 
 _DATA: Final = (".json", ".jsonl", ".csv")
-_LISTS: Final = ("context", "retrieval_context")
 _JSON: Final = ("expected_tools", "tools_called", "turns", "additional_metadata")
 _FIELDS: Final = ("expected_output", "context", "retrieval_context", "expected_tools")
 _NO_INPUT: Final = "a test case whose `input` is made by code: left out"
@@ -179,7 +178,7 @@ def _read_goldens(file: Path, suite: ImportedSuite) -> list[Row]:
 
 def _parse(values: dict[str, Any]) -> dict[str, Any]:
     """Cells of CSV as values."""
-    for key in _LISTS:
+    for key in ("context", "retrieval_context"):
         if isinstance(values.get(key), str):
             values[key] = values[key].split("|" if "|" in values[key] else ";")
     for key in _JSON:
@@ -406,8 +405,7 @@ def _judge(
         if key == "evaluation_params":
             parameters[key] = _parameters(keyword.value)
         elif key in _DROPPED:
-            text = f"`{key}` of {name}: regauge has its own setting"
-            suite.imported.note("dropped", place, text)
+            suite.imported.note("dropped", place, f"`{key}` of {name}: regauge has its own setting")
         elif key in values:
             parameters[key] = cast("JSON", values[key])
         else:

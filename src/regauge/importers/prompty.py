@@ -38,7 +38,6 @@ _ENDPOINT: Final = {
     "apiKey": "apiKey",
 }
 _DECLARES: Final = ("type", "kind", "default", "description", "sample", "example", "required")
-_DECLARED: Final = (*_DECLARES, "isRequired", "name")
 _MODEL: Final = ("api", "apiType", "configuration", "connection", "id", "options", "parameters",
                  "provider")  # fmt: skip
 _CONNECTION: Final = ("azure_deployment", "model", "name", "type", *_ENDPOINT)
@@ -123,7 +122,7 @@ def _read_inputs(prompt: FilePrompt) -> None:
             prompt.declare_input(name)
             prompt.values[name] = body
             continue
-        prompt.note_unread(body, *_DECLARED, above=f"inputs.{name}.")
+        prompt.note_unread(body, *_DECLARES, "isRequired", "name", above=f"inputs.{name}.")
         default = body.get("default")
         required = body.get("required", body.get("isRequired", True)) is not False
         prompt.declare_input(name, body.get("description"), default, required=required)

@@ -14,7 +14,7 @@ from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._function import ResultReader
 from regauge.judges._types import (
-    JudgeDeclaration,
+    DeclaredJudge,
     JudgeStatus,
     RunOnlyJudge,
     calibration_status,
@@ -51,73 +51,6 @@ _REPEAT_EVERY: Final = 4
 _TIMEOUT_MAX_S: Final = 3_600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeclaredExternalJudge(JudgeDeclaration):
-    """An external judge as an eval declares it.
-
-    Attributes:
-        kind: `command_judge` or `http_judge`.
-        arguments: The program and its arguments, or the method and the URL.
-        env: Names of environment variables, for headers by header name.
-        pass_at: The least score that passes.
-        timeout_s: The time limit of a call, in seconds.
-        deterministic: The same judgement always has the same verdict.
-        version: Any text, part of the digest.
-        files: Project files whose content is part of the digest.
-        criterion: The criterion.
-    """
-
-    kind: str
-    arguments: tuple[str, ...]
-    env: Mapping[str, str]
-    pass_at: float
-    timeout_s: float
-    deterministic: bool
-    version: str
-    files: tuple[str, ...]
-    criterion: Criterion = "correctness"
-
-    def __post_init__(self) -> None:
-        """Validate the parameters, which may have any type.
-
-        Raises:
-            UsageError: A parameter is invalid.
-        """
-        kind = self.kind
-        for variable in self.env.values():
-            if not _VARIABLE.fullmatch(variable):
-                raise UsageError(
-                    f"{kind}: {variable!r} is not a name of an environment variable\n"
-                    "  fix: give the name; the value stays out of files and recordings"
-                )
-        for parameter, maximum in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
-            value: object = getattr(self, parameter)
-            if not is_number(value) or not 0 <= value <= maximum or (maximum > 1 and not value):
-                raise UsageError(f"{kind}: {parameter} is a number up to {maximum}, not {value!r}")
-        if not isinstance(cast("object", self.deterministic), bool):
-            raise UsageError(f"{kind}: deterministic is true or false, not {self.deterministic!r}")
-        for parameter in ("version", "name"):
-            text: object = getattr(self, parameter)
-            if not isinstance(text, str):
-                raise UsageError(
-                    f"{kind}: {parameter} is a text, not {text!r}\n  fix: put it in quotes"
-                )
-
-    def bind(self, context: JudgeContext) -> ExternalJudge:
-        """Build the judge.
-
-        Raises:
-            UsageError: One of its files cannot be read.
-        """
-        return ExternalJudge(
-            name=self.name,
-            criterion=self.criterion or "correctness",
-            declaration=self,
-            root=context.project.root,
-            files=_file_digests(self, context.project.root),
-        )
-
-
 def command_judge(
     command: Sequence[str],
     *,
@@ -128,7 +61,7 @@ def command_judge(
     files: Sequence[str] = (),
     version: str = "",
     name: str | None = None,
-) -> DeclaredExternalJudge:
+) -> DeclaredJudge[ExternalJudge]:
     """Run a program that reads a JSON document and writes a verdict.
 
     [Protocol and limits](../how-to/write-a-judge.md#use-a-program-or-a-web-service).
@@ -155,16 +88,20 @@ def command_judge(
     if not arguments or not arguments[0]:
         raise UsageError(f"{kind}: the command is empty", fix='command_judge(["node", "judge.js"])')
     names = _check_texts(env, kind, "env", 'env=["TOKEN"]')
-    return DeclaredExternalJudge(
-        kind=kind,
-        arguments=arguments,
-        env={variable: variable for variable in names},
-        pass_at=pass_at,
-        timeout_s=timeout_s,
-        deterministic=deterministic,
-        files=_check_texts(files, kind, "files", 'files=["judges/rules.json"]'),
-        version=version,
-        name=name or f"{kind}({shorten_name(' '.join(arguments))})",
+    return _declare(
+        ExternalJudge(
+            kind=kind,
+            arguments=arguments,
+            env={variable: variable for variable in names},
+            pass_at=pass_at,
+            timeout_s=timeout_s,
+            deterministic=deterministic,
+            files=dict.fromkeys(
+                _check_texts(files, kind, "files", 'files=["judges/rules.json"]'), ""
+            ),
+            version=version,
+            name=name or f"{kind}({shorten_name(' '.join(arguments))})",
+        )
     )
 
 
@@ -178,7 +115,7 @@ def http_judge(
     deterministic: bool = False,
     version: str = "",
     name: str | None = None,
-) -> DeclaredExternalJudge:
+) -> DeclaredJudge[ExternalJudge]:
     """Send a JSON document to a web service that responds with a verdict.
 
     Document and verdict are those of `command_judge`. Redirects are not followed; retries are those
@@ -222,16 +159,18 @@ def http_judge(
             raise UsageError(f"{kind}: the header {header!r} is set by regauge\n  fix: remove it")
         if not isinstance(variable, str):
             raise UsageError(f"{kind}: {variable!r} is not a name of an environment variable")
-    return DeclaredExternalJudge(
-        kind=kind,
-        arguments=(method, url),
-        env=dict(headers or {}),
-        pass_at=pass_at,
-        timeout_s=timeout_s,
-        deterministic=deterministic,
-        files=(),
-        version=version,
-        name=name or f"{kind}({shorten_name(parts.netloc + parts.path)})",
+    return _declare(
+        ExternalJudge(
+            kind=kind,
+            arguments=(method, url),
+            env=dict(headers or {}),
+            pass_at=pass_at,
+            timeout_s=timeout_s,
+            deterministic=deterministic,
+            files={},
+            version=version,
+            name=name or f"{kind}({shorten_name(parts.netloc + parts.path)})",
+        )
     )
 
 
@@ -244,22 +183,32 @@ def _check_texts(texts: object, kind: str, parameter: str, example: str) -> tupl
     return tuple(map(str, values))
 
 
-def _file_digests(declaration: DeclaredExternalJudge, root: Path) -> Mapping[str, str]:
+def _declare(judge: ExternalJudge) -> DeclaredJudge[ExternalJudge]:
+    """Declare a judge, whose files are read once it is bound."""
+
+    def make(name: str, context: JudgeContext) -> ExternalJudge:
+        bound = replace(judge, name=name, root=context.project.root)
+        return replace(bound, files=_file_digests(bound))
+
+    return DeclaredJudge(name=judge.name, criterion=None, make=make)
+
+
+def _file_digests(judge: ExternalJudge) -> Mapping[str, str]:
     """The digest of each file of a judge: declared files, and arguments that are files.
 
     Raises:
         UsageError: A declared file cannot be read.
     """
     digests: dict[str, str] = {}
-    for name in declaration.files:
+    for name in judge.files:
         try:
-            digests[name] = digest_of((root / name).read_bytes().hex())
+            digests[name] = digest_of((judge.root / name).read_bytes().hex())
         except OSError as error:
-            message = f"{declaration.name}: {name!r} cannot be read: {error.strerror or error}"
+            message = f"{judge.name}: {name!r} cannot be read: {error.strerror or error}"
             raise UsageError(message, fix="name files from the root of the project") from error
-    for name in declaration.arguments if declaration.kind == "command_judge" else ():
-        path = root / name
-        inside = path.is_file() and path.resolve().is_relative_to(root.resolve())
+    for name in judge.arguments if judge.kind == "command_judge" else ():
+        path = judge.root / name
+        inside = path.is_file() and path.resolve().is_relative_to(judge.root.resolve())
         if inside and not Path(name).is_absolute():
             digests[name] = digest_of(path.read_bytes().hex())
     return digests
@@ -267,69 +216,105 @@ def _file_digests(declaration: DeclaredExternalJudge, root: Path) -> Mapping[str
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExternalJudge(RunOnlyJudge):
-    """An external judge that is ready to judge.
+    """A judge that is a program or a web service.
 
     Attributes:
-        declaration: Its declaration in the eval.
-        root: The root of the project.
-        files: The digest of each of its files.
+        kind: `command_judge` or `http_judge`.
+        arguments: The program and its arguments, or the method and the URL.
+        env: Names of environment variables, for headers by header name.
+        pass_at: The least score that passes.
+        timeout_s: The time limit of a call, in seconds.
+        deterministic: The same judgement always has the same verdict.
+        version: Any text, part of the digest.
+        files: Project files, each with the digest of its content; empty until it is bound.
+        root: The root of the project that it is bound to.
     """
 
-    declaration: DeclaredExternalJudge
-    root: Path
+    kind: str
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    pass_at: float
+    timeout_s: float
+    deterministic: bool
+    version: str
     files: Mapping[str, str]
+    root: Path = Path()
+    criterion: Criterion = "correctness"
+
+    def __post_init__(self) -> None:
+        """Validate the parameters, which may have any type.
+
+        Raises:
+            UsageError: A parameter is invalid.
+        """
+        kind = self.kind
+        for variable in self.env.values():
+            if not _VARIABLE.fullmatch(variable):
+                raise UsageError(
+                    f"{kind}: {variable!r} is not a name of an environment variable\n"
+                    "  fix: give the name; the value stays out of files and recordings"
+                )
+        for parameter, maximum in (("pass_at", 1), ("timeout_s", _TIMEOUT_MAX_S)):
+            value: object = getattr(self, parameter)
+            if not is_number(value) or not 0 <= value <= maximum or (maximum > 1 and not value):
+                raise UsageError(f"{kind}: {parameter} is a number up to {maximum}, not {value!r}")
+        if not isinstance(cast("object", self.deterministic), bool):
+            raise UsageError(f"{kind}: deterministic is true or false, not {self.deterministic!r}")
+        for parameter in ("version", "name"):
+            text: object = getattr(self, parameter)
+            if not isinstance(text, str):
+                raise UsageError(
+                    f"{kind}: {parameter} is a text, not {text!r}\n  fix: put it in quotes"
+                )
 
     @property
     def models(self) -> tuple[str, ...]:
         """The name of the judge for calibration records, instead of a model."""
-        return (f"{self.declaration.kind}:{self._model}",)
+        return (f"{self.kind}:{self._model}",)
 
     @property
     def _model(self) -> str:
-        return shorten_name("-".join(self.declaration.arguments[-1].split()) or "-")
+        return shorten_name("-".join(self.arguments[-1].split()) or "-")
 
     @cached_property
     def _parameters(self) -> dict[str, JSON]:
-        declaration = self.declaration
         return {
             "protocol": 1,
-            "arguments": list(declaration.arguments),
-            "env": dict(declaration.env),
-            "version": declaration.version,
+            "arguments": list(self.arguments),
+            "env": dict(self.env),
+            "version": self.version,
             "files": dict(self.files),
         }
 
     def _identity(self) -> dict[str, JSON]:
-        declaration = self.declaration  # without the time limit, which changes no verdict
-        return {
-            "kind": declaration.kind,
+        return {  # without the time limit, which changes no verdict
+            "kind": self.kind,
             **self._parameters,
-            "pass_at": declaration.pass_at,
-            "deterministic": declaration.deterministic,
+            "pass_at": self.pass_at,
+            "deterministic": self.deterministic,
         }
 
     @cached_property
     def _calls(self) -> Provider:
-        declaration = self.declaration
-        if declaration.kind == "command_judge":
+        if self.kind == "command_judge":
             return CommandCalls(
-                timeout_s=declaration.timeout_s,
+                timeout_s=self.timeout_s,
                 check=self._verdict,
-                arguments=declaration.arguments,
-                env=tuple(declaration.env.values()),
+                arguments=self.arguments,
+                env=tuple(self.env.values()),
                 directory=self.root,
             )
         return HttpCalls(
-            timeout_s=declaration.timeout_s,
+            timeout_s=self.timeout_s,
             check=self._verdict,
-            method=declaration.arguments[0],
-            url=declaration.arguments[1],
-            headers=declaration.env,
+            method=self.arguments[0],
+            url=self.arguments[1],
+            headers=self.env,
         )
 
     def status_in(self, project: Project) -> JudgeStatus:
         """Blocking if declared deterministic; otherwise by calibration."""
-        if self.declaration.deterministic:
+        if self.deterministic:
             return JudgeStatus(blocking=True, reason="declared deterministic")
         return calibration_status(self, project)
 
@@ -348,7 +333,7 @@ class ExternalJudge(RunOnlyJudge):
         request = self._request(completion, case, calls.trial)
         first = self._verdict((await calls.complete(request)).text or "")
         # Random to the judge, and the same in every replay.
-        if not self.declaration.deterministic or int(request.digest[:8], 16) % _REPEAT_EVERY:
+        if not self.deterministic or int(request.digest[:8], 16) % _REPEAT_EVERY:
             return first
         second_request = request.for_trial(request.trial + 1)
         second = self._verdict((await calls.complete(second_request)).text or "")
@@ -383,7 +368,7 @@ class ExternalJudge(RunOnlyJudge):
         }
         text = json.dumps(document, ensure_ascii=False, sort_keys=True)
         return CompletionRequest(
-            provider=self.declaration.kind,
+            provider=self.kind,
             model=self._model,
             messages=(Message(role="user", content=text),),
             parameters=self._parameters,
@@ -398,7 +383,7 @@ class ExternalJudge(RunOnlyJudge):
         Raises:
             JudgeError: There is none.
         """
-        reader = ResultReader(label=self.name, at_least=self.declaration.pass_at, forms=_FORMS)
+        reader = ResultReader(label=self.name, at_least=self.pass_at, forms=_FORMS)
         word, _, reason = text.strip().partition("\n")
         plain = word.strip().casefold()
         result: object

@@ -6,7 +6,6 @@ import ast
 import inspect
 import json
 import linecache
-import math
 import sys
 import sysconfig
 import textwrap
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast, overload
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
 from regauge.judges._rule import Rule, advice_of_docstring, first_sentence
-from regauge.judges._types import Verdict, broken_judge, failed, passed
+from regauge.judges._types import Verdict, broken_judge, failed, graded, passed
 from regauge.judges.output import JudgedOutput, MissingValue
 from regauge.wording import did_you_mean
 
@@ -55,7 +54,6 @@ _VALUES: Final[Mapping[str, Callable[[JudgedOutput], object]]] = {
     "completion": lambda output: output.completion,
 }
 _BY_PLACE: Final = ("output", "case")
-_EITHER: Final = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESULT_KEYS: Final = {"pass", "passed", "score", "reason"}
 _FORMS: Final = (
     "return True, False, a score from 0 to 1, a Verdict, (result, reason), or a dictionary with"
@@ -102,13 +100,13 @@ class ResultReader:
             raise self.no_verdict(result)
         if score is None:
             return self._from_value(flag, reason or "", result)
-        graded = self._from_value(score, reason or "", result)
-        if flag is None or (graded.outcome == "pass") is flag:
-            return graded
+        verdict = self._from_value(score, reason or "", result)
+        if flag is None or (verdict.outcome == "pass") is flag:
+            return verdict
         # The flag decides; the score is only its degree.
         if flag:
-            return passed(graded.reason, score=graded.score)
-        return failed(graded.reason, code=self.label, score=graded.score)
+            return passed(verdict.reason, score=verdict.score)
+        return failed(verdict.reason, code=self.label, score=verdict.score)
 
     def _from_value(self, value: object, reason: str, result: object) -> Verdict:
         label = self.label
@@ -118,11 +116,9 @@ class ResultReader:
             if value:
                 return passed(reason or f"{label} returned true")
             return failed(reason or f"{label} returned false", code=label)
-        if isinstance(value, int | float) and 0 <= value <= 1 and not math.isnan(value):
+        if isinstance(value, int | float) and 0 <= value <= 1:  # NaN is not
             reason = reason or f"{label} returned {value:g}, {self.at_least:g} wanted"
-            if value >= self.at_least:
-                return passed(reason, score=float(value))
-            return failed(reason, code=label, score=float(value))
+            return graded(float(value), at_least=self.at_least, reason=reason, code=label)
         raise self.no_verdict(result)
 
     def no_verdict(self, result: object, hint: str = "") -> JudgeError:
@@ -287,15 +283,10 @@ def as_judge(
         by_name=by_name,
         asserts=_asserts(source),
     )
-    identity: dict[str, JSON] = {
-        "kind": "function",
-        "name": label,
-        "least": at_least,
-        "source": source,
-    }
+    identity: dict[str, JSON] = {"kind": "function", "name": label, "least": at_least}
     if helpers := _helper_sources(function):
         identity["helpers"] = helpers
-    digest = digest_of(identity)
+    digest = digest_of({**identity, "source": source})
     if _is_async(function):
         return AsyncFunctionJudge(
             function=function_of,
@@ -354,7 +345,7 @@ def _map_parameters(
     by_place = [
         parameter
         for parameter in parameters
-        if parameter.kind in {parameter.POSITIONAL_ONLY, _EITHER}
+        if parameter.kind in {parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     ]
     if (
         any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)

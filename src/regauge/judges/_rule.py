@@ -27,21 +27,22 @@ Check = Callable[[JudgedOutput], Verdict]
 
 
 class AdviceTemplate(NamedTuple):
-    """The criterion of one kind of rule, and its instructions for a prompt.
+    """The instructions of one kind of rule for a prompt.
 
     `{n}` is the parameter n, `{it}` the output or the judged field, `{inside}` its place.
     `{fill}` is "answer with" or "fill `field` with". A sentence after ` | ` is omitted without the
     parameter that it names. An instruction with a value of the case is empty.
 
     Attributes:
-        criterion: None if the rule sets none.
         advice: The instruction that makes the rule pass.
         negated_advice: The instruction that makes its negation pass.
     """
 
-    criterion: Criterion | None
     advice: str = ""
     negated_advice: str = ""
+
+
+_NO_ADVICE = AdviceTemplate()
 
 
 class Compose(Protocol):
@@ -65,8 +66,9 @@ class Rule:
         instruction: The author's instruction for a prompt; no part of the digest.
         is_builtin: All of it comes with regauge, so it has no side effects.
         opposite: The fix in the error for a negation; empty if the rule has a negation.
-        about: The author's criterion; None for that of its kind. No part of the digest.
-        template: The criterion and instructions of its kind; no part of the digest.
+        about: The criterion of its author, else of its kind; None for that of its parts. No part
+            of the digest.
+        template: The instructions of its kind; no part of the digest.
         compose: The builder of advice that no template can express; no part of the digest.
     """
 
@@ -81,7 +83,7 @@ class Rule:
     is_builtin: bool = False
     opposite: str = ""
     about: Criterion | None = None
-    template: AdviceTemplate | None = None
+    template: AdviceTemplate = _NO_ADVICE
     compose: Compose | None = None
 
     def check(self, completion: Completion, case: GoldenCase) -> Verdict:
@@ -94,7 +96,7 @@ class Rule:
 
     async def judge(self, completion: Completion, case: GoldenCase) -> Verdict:
         """`check`, as a coroutine."""
-        return self.examine(JudgedOutput.from_completion(completion, case))
+        return self.check(completion, case)
 
     def check_text(
         self,
@@ -150,8 +152,6 @@ class Rule:
             return "" if negated else self.instruction
         if self.compose is not None:
             return self.compose(self, field=field, negated=negated)
-        if self.template is None:
-            return ""
         params = dict(self.params) if field is None else {**self.params, "field": field}
         return fill_template(self.template, params, negated=negated)
 
@@ -165,8 +165,6 @@ class Rule:
         """The criterion of its author, else of its kind, else of its parts."""
         if self.about is not None:
             return self.about
-        if self.template is not None and self.template.criterion:
-            return self.template.criterion
         kinds: set[Criterion] = {part.criterion for part in self.parts}
         return kinds.pop() if len(kinds) == 1 else "correctness"
 

@@ -266,9 +266,7 @@ class RuleFactory(Generic[P]):
         self.kind = self.build.__name__.rstrip("_")
         _, sections = split_sections(inspect.cleandoc(self.build.__doc__ or ""))
         self.codes = tuple(filter(None, sections.get("Fails as", "").split(", ")))
-        self.template = AdviceTemplate(
-            self.about, sections.get("Advice", ""), sections.get("Negated", "")
-        )
+        self.template = AdviceTemplate(sections.get("Advice", ""), sections.get("Negated", ""))
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -344,6 +342,7 @@ class RuleFactory(Generic[P]):
             description=first_sentence(self.build.__doc__),
             parts=parts,
             opposite=self.opposite,
+            about=self.about,
             template=self.template,
             compose=self.compose,
             is_builtin=self.build.__module__.startswith("regauge.")

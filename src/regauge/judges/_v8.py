@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _MB: Final = 1 << 20
 _STARTED: Final = "ready"
-_PENDING: Final = '{"kind": "pending"}'
-_TOO_LARGE: Final = "too large"
 # Times and numbers have the same form on every machine.
 _ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "en_US.UTF-8"}
 _PASSED_ON: Final = ("PATH", "PYTHONPATH", "SYSTEMROOT", "LD_LIBRARY_PATH")
@@ -157,9 +155,9 @@ def _serve() -> None:
             engine.eval(f"globalThis.__state = {call}; undefined")
             while engine.eval("__state.step()"):
                 pass
-            response = engine.eval("__state.response") or _PENDING
+            response = engine.eval("__state.response") or '{"kind": "pending"}'
         except JSOOMException:
-            response = _TOO_LARGE
+            response = "too large"
         except Exception as error:  # noqa: BLE001 - a script may break its own engine
             response = json.dumps({"kind": "broken", "message": str(error)[:400]})
         finally:

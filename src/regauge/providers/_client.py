@@ -43,7 +43,6 @@ _RESPONSES: Final = {
     "ClientResponseError": "sent a response that is not valid HTTP",
     "BodyTooLargeError": "sent a response that is too large",
 }
-_CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def setup_error(
@@ -51,7 +50,7 @@ def setup_error(
 ) -> AttemptError:
     """Return the failure of a client that could not be set up, before any request."""
     # The file is read first; a directory is only searched when a certificate is checked.
-    name = next((name for name in _CERTIFICATES if environ.get(name)), None)
+    name = next((name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environ.get(name)), None)
     if has_no_descriptor(error):
         problem, fix = explain_os_error(error)
     elif name is not None and isinstance(error, OSError):

@@ -30,11 +30,6 @@ _RETRY_AFTER_MAX_S: Final = 3600.0
 _EXCERPT: Final = 300
 _TRANSIENT: Final = {408: "timeout", 409: "server", 425: "server", 429: "rate-limit"}
 _PERMANENT: Final = {401: "authentication", 403: "permission", 404: "not-found"}
-_NOT_IMPLEMENTED: Final = 501
-_BAD_REQUEST: Final = 400
-_PROXY_AUTHENTICATION: Final = 407
-_SERVER: Final = 500
-_TOO_MANY: Final = 429
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 # Anthropic has no status of its own for an account without credit.
 _NO_CREDIT: Final = re.compile(r"credit balance is too low", re.IGNORECASE)
@@ -189,14 +184,18 @@ def refusal_error(
     """
     error = read_error_response(body)
     message = f"{endpoint} returned {status_text or status}: {error.message or 'no reason given'}"
-    quota_words = {_TOO_MANY: _QUOTA, _BAD_REQUEST: _NO_CREDIT}.get(status)
+    quota_words = {HTTPStatus.TOO_MANY_REQUESTS: _QUOTA, HTTPStatus.BAD_REQUEST: _NO_CREDIT}.get(
+        status
+    )
     exhausted = quota_words is not None and quota_words.search(error.message)
     # Gemini has the same message for limits per minute, and adds when to retry.
     is_unpaid = status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.search(error.code)
     if is_unpaid or (exhausted and not _RETRY.search(body)):
         fix = f"the account has no quota left: add credit, or use {_other_model(request)}"
         return AttemptError(message, fix=fix, kind="quota", status=status, transient=False)
-    if status in _TRANSIENT or (status >= _SERVER and status != _NOT_IMPLEMENTED):
+    if status in _TRANSIENT or (
+        status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
+    ):
         fix = "run the same command again later; it makes only the calls that are missing"
         return AttemptError(
             message,
@@ -208,7 +207,7 @@ def refusal_error(
             quotas=quotas_in(headers),
         )
     kind = _PERMANENT.get(status, "bad-request")
-    if status == _BAD_REQUEST and _REJECTED_KEY.search(error.message):
+    if status == HTTPStatus.BAD_REQUEST and _REJECTED_KEY.search(error.message):
         kind = "authentication"
     # The parameter of the request that the provider rejects.
     names = {*request.parameters, "response_format", "tools", "messages", "max_completion_tokens"}
@@ -216,11 +215,11 @@ def refusal_error(
     param = next((name for name in candidates if name in names), error.param)
     base_url = f"base_url of provider {request.provider!r}"
     is_path = kind == "not-found" and request.model not in error.message
-    if status < _BAD_REQUEST:
+    if status < HTTPStatus.BAD_REQUEST:
         # Redirects are not followed: the key and the messages are for the configured host only.
         location = _excerpt(headers.get("location", ""))
         fix = f"correct {base_url}" + (f"; the server redirects to {location}" if location else "")
-    elif status == _PROXY_AUTHENTICATION:
+    elif status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         fix = "put the user and the password of the proxy into HTTP_PROXY or HTTPS_PROXY"
     elif is_path and (host := re.search(r"\((https?://[^/\s()]+)/?\)", endpoint)) is not None:
         fix = f"set {base_url} to {host[1]}/v1, the path of most servers"

@@ -36,7 +36,6 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
-_INSTRUCTIONS: Final = ("system", "developer")
 
 
 def body_of(request: CompletionRequest, *, limit_key: str, vary_seed: bool) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def _split(request: CompletionRequest) -> tuple[list[JSON], list[JSON]]:
     system: list[JSON] = []
     messages: list[JSON] = []
     for message in request.messages:
-        if message.role not in _INSTRUCTIONS:
+        if message.role not in {"system", "developer"}:
             messages.append(_turn(request, message))
         elif messages:
             raise _request_error(

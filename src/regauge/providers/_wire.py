@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -39,10 +40,6 @@ _MEDIA_TYPES: Final = {
     ".webp": "image/webp",
     ".pdf": "application/pdf",
 }
-_CLIENT_ERRORS: Final = 400
-_SERVER: Final = 500
-_NO_STATUS: Final = 600
-_TOO_MANY: Final = 429
 # JSON numbers are exact up to here; a larger count of tokens is an error of the response.
 _COUNT_MAX: Final = 2**53
 
@@ -57,12 +54,13 @@ class EmbeddedError(Exception):
 
     def __init__(self, error: object) -> None:
         code = parse_error_response({"error": error}).code
-        limited = "rate_limit" in code or "too_many" in code
-        self.status = _TOO_MANY if limited else _SERVER
-        if code.startswith("invalid_"):
-            self.status = _CLIENT_ERRORS
-        if code.isdecimal() and _CLIENT_ERRORS <= int(code[:4]) < _NO_STATUS:
+        self.status: int = HTTPStatus.INTERNAL_SERVER_ERROR
+        if code.isdecimal() and int(code[:4]) in range(400, 600):
             self.status = int(code)
+        elif code.startswith("invalid_"):
+            self.status = HTTPStatus.BAD_REQUEST
+        elif "rate_limit" in code or "too_many" in code:
+            self.status = HTTPStatus.TOO_MANY_REQUESTS
         self.body = json.dumps({"error": error})
         super().__init__(self.body)
 

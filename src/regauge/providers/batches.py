@@ -55,7 +55,6 @@ _TOGETHER: Final = re.compile(r"//api\.together\.(?:xyz|ai)\b")
 _OPENROUTER: Final = re.compile(r"//openrouter\.ai[:/]")
 # Stands for the id of a file if the results are part of the batch's description.
 _INLINE: Final = "/inline"
-_OK: Final = 200
 _SUCCESS: Final = range(200, 300)
 
 
@@ -139,7 +138,7 @@ class ResultLine:
         body: object = response.get("body")
         if not isinstance(body, dict):
             raise ValueError("a line without a response")  # noqa: TRY004 - of a document
-        status = response.get("status_code", _OK)
+        status = response.get("status_code", 200)
         if status not in _SUCCESS:
             return cls(
                 custom_id=custom_id, problem=f"{status}: {_problem(mapping_of(response['body']))}"

@@ -7,6 +7,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -60,8 +61,6 @@ _LAST_DAYS: Final = (
     "retirement_date",
     "sunset_date",
 )
-_OK: Final = 200
-_REFUSED: Final = (401, 403)
 
 
 def list_models(
@@ -101,8 +100,9 @@ def list_models(
         raise connection_error(error, endpoint=place, provider=name) from error
     except (httpx2.InvalidURL, OSError, ValueError) as error:
         raise setup_error(error, endpoint=place) from error
-    if reply.status_code != _OK:
-        kind = "authentication" if reply.status_code in _REFUSED else "server"
+    if reply.status_code != HTTPStatus.OK:
+        refused = reply.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        kind = "authentication" if refused else "server"
         raise ProviderError(
             f"{place} returned {reply.status_code}", kind=kind, status=reply.status_code
         )

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from regauge.project import CommandTarget, HttpTarget
 
 
-_PARTS: Final = ("text", "tool_calls", "context", "usage", "messages", "cost")
 _OPEN, _CLOSE = "{{", "}}"
 _EACH: Final = "[*]"
 _ONE_EACH: Final = 2
@@ -57,7 +56,7 @@ class HttpCaller:
         self._settings = settings
         self._environ = environ
         self._paths: dict[str, tuple[str, list[Steps]]] = {}
-        for part in _PARTS:
+        for part in ("text", "tool_calls", "context", "usage", "messages", "cost"):
             path: str | None = getattr(settings, part)
             if path is None:
                 continue

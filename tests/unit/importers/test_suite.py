@@ -111,8 +111,8 @@ def test_variables_insert_each_other_up_to_a_size(
     values: dict[str, Any], resolved: dict[str, Any], notes: int
 ):
     noted: list[str] = []
-    context: Any = SimpleNamespace(note=lambda _kind, _place, text: noted.append(text))
-    assert _resolve(values, context, PLACE) == resolved
+    context: Any = SimpleNamespace(note=lambda _kind, text: noted.append(text))
+    assert _resolve(values, context) == resolved
     assert noted == ["variables insert each other without end"] * notes
 
 
@@ -248,7 +248,7 @@ def test_a_test_without_a_key_has_that_of_the_default_test(
     tmp_path: Path, body: dict[str, Any], values: dict[str, Any]
 ):
     context = Context(suite_at(tmp_path), tmp_path / "suite.json")
-    (test,) = _expand(body, DEFAULT_TEST, context, PLACE, 1)
+    (test,) = _expand(body, DEFAULT_TEST, context, 1)
     assert {key: getattr(test, key) for key in values} == values
     assert [assertion.body["value"] for assertion in test.assertions] == ["x"]
 
@@ -257,7 +257,7 @@ def test_a_test_without_a_key_has_that_of_the_default_test(
 def test_lists_make_as_many_tests_as_there_is_room_for(tmp_path: Path, tests_max: int, count: int):
     suite = suite_at(tmp_path)
     body = {"vars": {"a": ["1", "2"], "b": ["3", "4"], "c": "5"}}
-    tests = [*_expand(body, {}, Context(suite, tmp_path / "suite.json"), PLACE, tests_max)]
+    tests = [*_expand(body, {}, Context(suite, tmp_path / "suite.json"), tests_max)]
     assert len(tests) == count
     assert [note.text for note in suite.imported.notes] == [
         "a test is not imported: its lists make 4 tests, of 20,000 in all"

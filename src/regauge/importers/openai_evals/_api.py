@@ -34,7 +34,6 @@ _FIELD: Final = re.compile(r"\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
 _ANY_FIELD: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _OUTPUT: Final = ("sample.output_text", "sample.output")
 _JSON_OUTPUT: Final = "sample.output_json."
-_METRICS: Final = ("bleu", "gleu", "meteor", "rouge_l")
 _TITLE_MAX: Final = 500
 _EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
 _PARAMETERS: Final = {
@@ -157,8 +156,11 @@ class _ApiEval:
         else:
             messages, inputs = self._own_message(items)
         fields = _FIELD.findall(json.dumps(messages))
-        criteria = list(self._criteria())
-        checks = [_Criterion(body, place, suite, fields, judged_field) for body, place in criteria]
+        outputs = (f"item.{judged_field}",) if judged_field else _OUTPUT
+        checks = [
+            _Criterion(body=body, place=place, suite=suite, inputs=fields, outputs=outputs)
+            for body, place in self._criteria()
+        ]
         rows = [
             Row(
                 place=item.place,
@@ -330,41 +332,38 @@ class _ApiEval:
         return items
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Criterion:
     """One testing criterion.
 
-    Args:
+    Attributes:
         inputs: The prompt's inputs, which a rubric reads by name.
-        judged_field: The field of an item that is judged instead of the output; empty for none.
+        outputs: The fields that stand for the judged text.
     """
 
-    def __init__(
-        self,
-        body: Mapping[str, Any],
-        place: SourcePlace,
-        suite: ImportedSuite,
-        inputs: Sequence[str],
-        judged_field: str,
-    ) -> None:
-        self._body = body
-        self._place = place
-        self._suite = suite
-        self._inputs = inputs
-        self._outputs = (f"item.{judged_field}",) if judged_field else _OUTPUT
-        self._kind = str(body.get("type", ""))
+    body: Mapping[str, Any]
+    place: SourcePlace
+    suite: ImportedSuite
+    inputs: Sequence[str]
+    outputs: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """The kind of its grader."""
+        return str(self.body.get("type", ""))
 
     def judge(self, item: _Item) -> JSON:
         """The check of a case."""
-        build = _JUDGES.get(self._kind)
+        build = _JUDGES.get(self.kind)
         if build is None:
-            reason = _REASONS.get(self._kind, "it is not a documented grader")
-            return self._suite.unmeasured(self._kind or "?", reason, self._place)
+            reason = _REASONS.get(self.kind, "it is not a documented grader")
+            return self.suite.unmeasured(self.kind or "?", reason, self.place)
         try:
             spec = build(self, item)
         except NoCounterpartError as error:
-            return self._suite.unmeasured(self._kind or "?", str(error), self._place)
-        check = self._suite.check(spec, self._kind, self._place)
-        name = self._body.get("name")
+            return self.suite.unmeasured(self.kind or "?", str(error), self.place)
+        check = self.suite.check(spec, self.kind, self.place)
+        name = self.body.get("name")
         if is_mapping(check) and "unmeasured" not in check and isinstance(name, str) and name:
             return {**check, "metric": name}
         return check
@@ -375,8 +374,8 @@ class _Criterion:
         Raises:
             NoCounterpartError: It judges more than the output.
         """
-        match = _FIELD.fullmatch(str(self._body.get("input")).strip())
-        if match and match[1] in self._outputs:
+        match = _FIELD.fullmatch(str(self.body.get("input")).strip())
+        if match and match[1] in self.outputs:
             return {}
         if match and match[1].startswith(_JSON_OUTPUT):
             return {"field": match[1].removeprefix(_JSON_OUTPUT)}
@@ -388,7 +387,7 @@ class _Criterion:
         Raises:
             NoCounterpartError: The item has no such field.
         """
-        text = str(self._body.get("reference", ""))
+        text = str(self.body.get("reference", ""))
         if match := _FIELD.fullmatch(text.strip()):
             return _value(item.values, match[1].removeprefix("item."), required=True)
 
@@ -400,7 +399,7 @@ class _Criterion:
 
     def string(self, item: _Item) -> dict[str, JSON]:
         """`string_check`."""
-        operation, field = self._body.get("operation"), self._field()
+        operation, field = self.body.get("operation"), self._field()
         value = self._reference(item)
         text = value if field and operation in {"eq", "ne"} else text_of(value)
         if operation in {"eq", "ne"}:
@@ -414,8 +413,8 @@ class _Criterion:
 
     def similarity(self, item: _Item) -> dict[str, JSON]:
         """`text_similarity`."""
-        metric = str(self._body.get("evaluation_metric"))
-        limit = self._body.get("pass_threshold")
+        metric = str(self.body.get("evaluation_metric"))
+        limit = self.body.get("pass_threshold")
         if not isinstance(limit, int | float):
             raise NoCounterpartError("it has no `pass_threshold`, so nothing passes or fails")
         reference, field = text_of(self._reference(item)), self._field()
@@ -427,19 +426,19 @@ class _Criterion:
             return {"similarity": {"to": reference, "at_least": limit, **field}}
         if match := re.fullmatch(r"rouge_([1-5])", metric):
             return {"rouge_n": {"to": reference, "n": int(match[1]), "at_least": limit, **field}}
-        if metric in _METRICS:
+        if metric in {"bleu", "gleu", "meteor", "rouge_l"}:
             return {metric: {"to": reference, "at_least": limit, **field}}
         raise NoCounterpartError(f"{metric!r} is not a documented metric")
 
     def score(self, item: _Item) -> dict[str, JSON]:
         """`score_model`."""
         del item
-        bounds = self._body.get("range") or [0, 1]
+        bounds = self.body.get("range") or [0, 1]
         numbers = [bound for bound in list_of(bounds) if isinstance(bound, int | float)]
         if len(numbers) != 2 or numbers[0] >= numbers[1]:  # noqa: PLR2004 - a pair
             raise NoCounterpartError("its `range` is not a pair of numbers")
         low, high = numbers
-        limit = self._body.get("pass_threshold")
+        limit = self.body.get("pass_threshold")
         rubric: dict[str, JSON] = {"kind": "graded", "scale": {"min": low, "max": high}}
         if isinstance(limit, int | float):
             rubric["pass_at"] = min(1.0, max(0.0, (limit - low) / (high - low)))
@@ -448,8 +447,8 @@ class _Criterion:
     def label(self, item: _Item) -> dict[str, JSON]:
         """`label_model`."""
         del item
-        passing = list_of(self._body.get("passing_labels"))
-        labels = [str(label) for label in list_of(self._body.get("labels"))]
+        passing = list_of(self.body.get("passing_labels"))
+        labels = [str(label) for label in list_of(self.body.get("labels"))]
         if not labels or not passing:
             raise NoCounterpartError("it has no labels, or none of them passes")
         choices: dict[str, JSON] = {label: 1 if label in passing else 0 for label in labels}
@@ -461,28 +460,28 @@ class _Criterion:
         Raises:
             NoCounterpartError: They do not show the output, or hold more than text.
         """
-        items = list_of(self._body.get("input"))
+        items = list_of(self.body.get("input"))
         if not items or not all(_is_text_message(message) for message in items):
             raise NoCounterpartError("its messages hold more than text")
         messages = [_message(message, self._rubric_field) for message in items]
         if "{{answer}}" not in json.dumps(messages):
             raise NoCounterpartError("its messages do not show the output")
-        title = str(self._body.get("name") or self._kind)
-        name = self._suite.rubric(title, rubric, [*messages], repr(title), self._place)
+        title = str(self.body.get("name") or self.kind)
+        name = self.suite.rubric(title, rubric, [*messages], repr(title), self.place)
         parameters: dict[str, JSON] = {"name": name}
-        model = self._body.get("model")
+        model = self.body.get("model")
         if isinstance(model, str) and model:
             parameters["model"] = f"openai:{model}"
         else:
-            self._suite.need_judge_model(self._place)
+            self.suite.need_judge_model(self.place)
         return {"rubric": parameters}
 
     def _rubric_field(self, path: str) -> str:
-        if path in self._outputs:
+        if path in self.outputs:
             return "answer"
         if path.startswith("item."):
             name = _renamed_path(path.removeprefix("item."))
-            return name if name in self._inputs else f"expected.{name}"
+            return name if name in self.inputs else f"expected.{name}"
         raise NoCounterpartError(f"its messages show {path}, which is not recorded")
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _FORMAT_FIELD: Final = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _TOKENS: Final = {"FuzzyMatch": 100, "JsonMatch": 512, "Match": 500}
 _EXAMPLES: Final = {"example_user": "user", "example_assistant": "assistant"}
-_SCORED_BY_CODE: Final = "its class is Python, which is not run; write a judge"
 
 
 def read_registry(file: Path, suite: ImportedSuite) -> None:
@@ -195,7 +194,7 @@ class _RegistryEval:
         ideal = sample.get("ideal")
         texts = as_list(ideal)
         if kind not in {"Match", "Includes", "FuzzyMatch", "JsonMatch"}:
-            return self._unmeasured(_SCORED_BY_CODE)
+            return self._unmeasured("its class is Python, which is not run; write a judge")
         if not texts or not all(isinstance(text, str) for text in texts):
             return suite.unmeasured(kind, "`ideal` is not text", sample.place)
         check: JSON

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import UsageError
-from regauge.importers._description import SourcePlace, slug, unique_name
-from regauge.importers._source import place_of
+from regauge.importers._description import slug, unique_name
 from regauge.importers._suite import ImportedSuite, files_below
 from regauge.importers.promptfoo._configuration import Configuration
 from regauge.importers.promptfoo._context import Context
@@ -58,7 +57,7 @@ def read_promptfoo(path: Path, /, *, root: Path, name: str = "") -> Imported:
         names = [*imported.datasets, *(prompt.name for prompt in imported.prompts)]
         config_name = stem if len(configs) == 1 else unique_name(_stem_of_file(config, stem), names)
         context = Context(suite, config)
-        Configuration(_document(config, context), context, suite.place(config), config_name).read()
+        Configuration(_document(config, context), context, config_name).read()
 
     suite.read(configs, read)
     for file in _left_out(suite.path, configs):
@@ -203,8 +202,7 @@ def _dereference(value: Any, context: Context) -> Any:
                     nested = mapping_of(nested).get(part)
                 if nested is not None:
                     return walk(nested, (*above, reference))
-                place = place_of(node, "$ref", otherwise=SourcePlace(path=""))
-                context.note("manual", place, f"{reference} names nothing")
+                context.locate(node, "$ref").note("manual", f"{reference} names nothing")
             for key, part in node.items():
                 cast("dict[str, Any]", node)[key] = walk(part, above)
         elif is_list(node):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from regauge.importers._source import SourceError, placed
+from regauge.importers._source import SourceError
 from regauge.importers._suite import NoCounterpartError, text_of
 from regauge.importers.promptfoo._javascript import python_pattern, transformed_check
 from regauge.importers.promptfoo._models import LEXICON
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from regauge.digests import JSON
-    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._tests import Assertion, SourceTest
 
-_JAVASCRIPT: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
 _PYTHON: Final = (".py",)
 _EMBEDDING_MODEL: Final = "openai:text-embedding-3-large"
 _FILE: Final = re.compile(r"file://(?P<path>.+?)(?::(?P<function>[A-Za-z_$][\w$.]*))?\Z", re.DOTALL)
@@ -61,7 +59,7 @@ class _ParsedAssertion:
     value: Any
     code: Mapping[str, JSON] | None
     body: Mapping[str, Any]
-    place: SourcePlace
+    context: Context
     test: SourceTest
 
     @property
@@ -96,27 +94,27 @@ class _ParsedAssertion:
         return [text_of(part) for part in parts]
 
 
-def checks_of(test: SourceTest, context: Context) -> list[JSON]:
+def checks_of(test: SourceTest) -> list[JSON]:
     """The checks of a case, in the order of its assertions."""
     checks: list[JSON] = []
     for assertion in test.assertions:
         if assertion.body.get("type") == "assert-set":
-            checks += _set(assertion, test, context)
+            checks += _set(assertion, test)
         else:
-            checks.append(_check(assertion, test, context))
+            checks.append(_check(assertion, test))
     return checks
 
 
-def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]:
+def _set(assertion: Assertion, test: SourceTest) -> list[JSON]:
     """The checks of a set: its parts if all must pass, else one weighted check."""
     body = assertion.body
     inner = body.get("assert")
     parts = [
-        replace(assertion, body=part, place=part_place)
-        for part, part_place in placed(list_of(inner), assertion.place)
+        replace(assertion, body=part, context=part_context)
+        for part, part_context in assertion.context.locate_items(list_of(inner))
         if is_mapping(part)
     ]
-    checks = [_check(part, test, context) for part in parts]
+    checks = [_check(part, test) for part in parts]
     threshold = _number(body.get("threshold"))
     if threshold is None and _number(body.get("weight")) in {None, 1.0}:
         return [*checks]
@@ -124,7 +122,7 @@ def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]
         reason = (
             "a set with a threshold or a weight takes rules only, and a part calls a model or code"
         )
-        return [_unmeasured("assert-set", reason, assertion, context), *checks]
+        return [_unmeasured("assert-set", reason, assertion), *checks]
     weights = [
         {
             "judge": {key: part for key, part in check.items() if key not in _OPTIONS},
@@ -135,7 +133,7 @@ def _set(assertion: Assertion, test: SourceTest, context: Context) -> list[JSON]
     ]
     at_least = 1.0 if threshold is None else min(1.0, threshold)
     weighted: dict[str, JSON] = {"weighted": {"weights": weights, "at_least": at_least}}
-    return [_with_options(weighted, assertion, test, context)]
+    return [_with_options(weighted, assertion, test)]
 
 
 def _is_rule(check: Mapping[str, JSON]) -> bool:
@@ -145,8 +143,8 @@ def _is_rule(check: Mapping[str, JSON]) -> bool:
     return name not in {"rubric", "deepeval", "means_like", "promptfoo_python", "unmeasured"}
 
 
-def _check(assertion: Assertion, test: SourceTest, context: Context) -> dict[str, JSON]:
-    context.imported.count(assertions=1)
+def _check(assertion: Assertion, test: SourceTest) -> dict[str, JSON]:
+    assertion.context.imported.count(assertions=1)
     body = assertion.body
     kind = str(body.get("type") or "").strip()
     negated = kind.startswith("not-")
@@ -155,27 +153,27 @@ def _check(assertion: Assertion, test: SourceTest, context: Context) -> dict[str
         parsed = _ParsedAssertion(
             kind=kind,
             negated=negated,
-            **_value(kind, body, assertion.place, test, context),
+            **_value(kind, assertion, test),
             body=body,
-            place=assertion.place,
+            context=assertion.context,
             test=test,
         )
-        judge = _judge(parsed, context)
+        judge = _judge(parsed)
     except NoCounterpartError as error:
         name = _RED_TEAM if _RED_TEAM in kind else str(body.get("type") or "an assertion")
-        judge = _unmeasured(name, str(error), assertion, context)
-    return _with_options(judge, assertion, test, context)
+        judge = _unmeasured(name, str(error), assertion)
+    return _with_options(judge, assertion, test)
 
 
-def _unmeasured(kind: str, reason: str, assertion: Assertion, context: Context) -> dict[str, JSON]:
+def _unmeasured(kind: str, reason: str, assertion: Assertion) -> dict[str, JSON]:
+    context = assertion.context
     context.imported.count(unmeasured=1)
-    note = f"`{kind}` is unmeasured: {reason}"
-    context.note("manual", assertion.place, note)
-    return {"unmeasured": f"promptfoo's {kind} at {assertion.place}: {reason}"}
+    context.note("manual", f"`{kind}` is unmeasured: {reason}")
+    return {"unmeasured": f"promptfoo's {kind} at {context.place}: {reason}"}
 
 
 def _with_options(
-    judge: Mapping[str, JSON], assertion: Assertion, test: SourceTest, context: Context
+    judge: Mapping[str, JSON], assertion: Assertion, test: SourceTest
 ) -> dict[str, JSON]:
     """Add weight and metric to a check."""
     check: dict[str, JSON] = dict(judge)
@@ -187,33 +185,31 @@ def _with_options(
             check["tier"] = "tracked"
     metric = assertion.body.get("metric")
     if isinstance(metric, str) and metric.strip():
-        check["metric"] = context.render(metric, test.vars, assertion.place).strip() or metric
+        check["metric"] = assertion.context.render(metric, test.vars).strip() or metric
     return check
 
 
-def _value(
-    kind: str, body: Mapping[str, Any], place: SourcePlace, test: SourceTest, context: Context
-) -> dict[str, Any]:
+def _value(kind: str, assertion: Assertion, test: SourceTest) -> dict[str, Any]:
     """The value of an assertion: rendered, or the content of a file.
 
     Raises:
         NoCounterpartError: The file cannot be read.
     """
-    value = body.get("value")
+    context, value = assertion.context, assertion.body.get("value")
     text = value.strip() if isinstance(value, str) else ""
     match = _FILE.fullmatch(text)
     if match is None:
-        return {"value": context.render_all(value, test.vars, place), "code": None}
+        return {"value": context.render_all(value, test.vars), "code": None}
     path, function = match["path"], match["function"]
     suffix = PurePosixPath(path.replace("\\", "/")).suffix
     try:
         file = context.repository.resolve(path, context.base)
         content = context.repository.read_text(file)
-        if suffix in (*_JAVASCRIPT, *_PYTHON):
+        if suffix in (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", *_PYTHON):
             if suffix in _PYTHON:
                 _require_function(content, path, function)
-                context.note_packages(file, place)
-            code: dict[str, JSON] = {"file": context.refer(file, place)}
+                context.note_packages(file)
+            code: dict[str, JSON] = {"file": context.refer(file)}
             if function:
                 code["function"] = function
             if kind not in {"javascript", "python"}:
@@ -223,7 +219,7 @@ def _value(
             return {"value": context.repository.read_yaml(file, content), "code": None}
     except SourceError as error:
         raise NoCounterpartError(str(error)) from error
-    return {"value": context.render_all(content.strip(), test.vars, place), "code": None}
+    return {"value": context.render_all(content.strip(), test.vars), "code": None}
 
 
 def _require_function(content: str, path: str, function: str) -> None:
@@ -238,7 +234,7 @@ def _require_function(content: str, path: str, function: str) -> None:
         raise NoCounterpartError(f"{path} has no function {function or 'get_assert'}")
 
 
-def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
+def _judge(assertion: _ParsedAssertion) -> dict[str, JSON]:
     """The judge of an assertion.
 
     Raises:
@@ -247,15 +243,15 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     if assertion.body.get("contextTransform") is not None:
         raise NoCounterpartError("`contextTransform` is code that is not run")
     if assertion.transform is not None and assertion.kind not in _GRADED:
-        return _transform(assertion, context)
+        return _transform(assertion)
     if assertion.kind in _CRITERIA:
-        return _criterion(assertion, context)
+        return _criterion(assertion)
     if assertion.kind in {"javascript", "python"}:
-        return _code(assertion, context)
+        return _code(assertion)
     build = _RULES.get(assertion.kind)
     if build is not None:
         judge = build(assertion)
-        if problem := context.suite.problem_of(judge, assertion.place):
+        if problem := assertion.context.suite.problem_of(judge, assertion.context.place):
             raise NoCounterpartError(problem)
         return {"not": judge} if assertion.negated else judge
     build = _MODEL_JUDGES.get(assertion.kind)
@@ -265,7 +261,7 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
                 "an LLM judge has no negation; state the opposite as a criterion"
             )
         judge = build(assertion)
-        _set_grader(judge, assertion, context)
+        _set_grader(judge, assertion)
         return judge
     reason = LEXICON.entry("reasons").get(assertion.kind, "promptfoo documents no such type")
     if _RED_TEAM in assertion.kind:
@@ -273,11 +269,11 @@ def _judge(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     raise NoCounterpartError(reason if assertion.kind else "it has no type")
 
 
-def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
+def _transform(assertion: _ParsedAssertion) -> dict[str, JSON]:
     """A check of a transformed output: transform and check become one JavaScript judge."""
     code = str(assertion.transform)
     if code.strip().startswith("file://"):
-        code = _module(code.strip(), context)
+        code = _module(code.strip(), assertion.context)
     usable = assertion.code is None and not (assertion.negated and assertion.kind == "javascript")
     check = (
         transformed_check(code, assertion.kind, assertion.value, negated=assertion.negated)
@@ -287,7 +283,7 @@ def _transform(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
     if check is None:
         raise NoCounterpartError("its output is transformed by JavaScript first")
     text = "the transform of the output and the assertion became one JavaScript judge"
-    context.note("changed", assertion.place, text)
+    assertion.context.note("changed", text)
     parameters: dict[str, JSON] = {"code": check}
     if assertion.kind == "javascript" and assertion.threshold is not None:
         parameters["pass_at"] = assertion.threshold
@@ -318,7 +314,7 @@ def _module(reference: str, context: Context) -> str:
     )
 
 
-def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
+def _code(assertion: _ParsedAssertion) -> dict[str, JSON]:
     if assertion.code and re.search(r"\.[mc]?ts\Z", str(assertion.code["file"])):
         raise NoCounterpartError("it is TypeScript; compile it to JavaScript, and name that file")
     parameters: dict[str, JSON] = (
@@ -328,8 +324,7 @@ def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     is_python = file.endswith(_PYTHON) if file else assertion.kind == "python"
     name = "promptfoo_python" if is_python else "javascript"
     if name == "javascript" and find_spec("py_mini_racer") is None:
-        text = "judges in JavaScript need pip install 'regauge[js]'"
-        context.note("manual", assertion.place, text)
+        assertion.context.note("manual", "judges in JavaScript need pip install 'regauge[js]'")
     if assertion.threshold is not None:
         parameters["pass_at"] = assertion.threshold
     config = assertion.body.get("config")
@@ -340,7 +335,7 @@ def _code(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
     return {"not": {name: parameters}} if assertion.negated else {name: parameters}
 
 
-def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]:
+def _criterion(assertion: _ParsedAssertion) -> dict[str, JSON]:
     text = assertion.text.strip()
     if is_list(assertion.value):
         text = "\n".join(f"- {part}" for part in assertion.texts)
@@ -348,14 +343,13 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
         raise NoCounterpartError("it has no value")
     if assertion.negated:
         text = f"The output does not meet this criterion: {text}"
-        note = f"`not-{assertion.kind}` became the negated criterion"
-        context.note("changed", assertion.place, note)
+        assertion.context.note("changed", f"`not-{assertion.kind}` became the negated criterion")
     if assertion.kind in {"agent-rubric", "search-rubric"}:
         note = f"the judge of `{assertion.kind}` has no tools and no search here"
-        context.note("changed", assertion.place, note)
+        assertion.context.note("changed", note)
     prompt = assertion.body.get("rubricPrompt", assertion.test.options.get("rubricPrompt"))
     parameters: dict[str, JSON]
-    if prompt is not None and (name := context.rubric(prompt, assertion.place)):
+    if prompt is not None and (name := assertion.context.rubric(prompt)):
         parameters = {"name": name, "reference": text}
     else:
         parameters = {"criterion": text}
@@ -364,23 +358,23 @@ def _criterion(assertion: _ParsedAssertion, context: Context) -> dict[str, JSON]
         elif assertion.kind == "g-eval":
             parameters["pass_at"] = 0.7
     judge: dict[str, JSON] = {"rubric": parameters}
-    _set_grader(judge, assertion, context)
+    _set_grader(judge, assertion)
     return judge
 
 
-def _set_grader(judge: Mapping[str, JSON], assertion: _ParsedAssertion, context: Context) -> None:
+def _set_grader(judge: Mapping[str, JSON], assertion: _ParsedAssertion) -> None:
     """Set the model of an LLM judge, or the project's judge model."""
     if assertion.transform is not None:
         text = "the LLM judge reads the output before its transform, which is code"
-        context.note("changed", assertion.place, text)
+        assertion.context.note("changed", text)
     parameters = judge.get("rubric", judge.get("deepeval"))
     if not isinstance(parameters, dict):
         return
     provider, default = assertion.body.get("provider"), assertion.test.options.get("provider")
-    if model := context.grader(provider, default, assertion.place):
+    if model := assertion.context.grader(provider, default):
         parameters["model"] = model
     else:
-        context.suite.need_judge_model(assertion.place)
+        assertion.context.suite.need_judge_model(assertion.context.place)
 
 
 def _number(value: object) -> float | None:

@@ -15,7 +15,7 @@ from regauge.importers._description import (
     slug,
     unique_name,
 )
-from regauge.importers._source import SourceError, place_of
+from regauge.importers._source import SourceError
 from regauge.importers._suite import JUDGE_MODEL, text_of
 from regauge.importers._templates import (
     SplitTemplate,
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.digests import JSON
-    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._providers import SourceProvider
     from regauge.importers.promptfoo._tests import SourceTest
@@ -73,17 +72,13 @@ class Configuration:
 
     Args:
         config: The document.
-        place: The file.
         name: The stem of its names.
     """
 
-    def __init__(
-        self, config: Mapping[str, Any], context: Context, place: SourcePlace, name: str
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any], context: Context, name: str) -> None:
         self._config = config
         self._context = context
         self._imported = context.imported
-        self._place = place
         self._name = name
         self._checks: dict[int, list[JSON]] = {}
         self._providers: list[SourceProvider] = []
@@ -94,13 +89,14 @@ class Configuration:
         self._note_keys()
         context, config = self._context, self._config
         context.imported.labels.clear()
-        self._providers = read_providers(config, context, self._place)
+        self._providers = read_providers(config, context)
         self._models = [provider for provider in self._providers if provider.kind == "model"]
         for provider in self._providers:
             if provider.model:
                 context.imported.labels.update(dict.fromkeys(provider.names, provider.model))
-        place = place_of(config, "prompts", otherwise=self._place)
-        prompts = read_prompts(config.get("prompts", ["{{prompt}}"]), context, place)
+        prompts = read_prompts(
+            config.get("prompts", ["{{prompt}}"]), context.locate(config, "prompts")
+        )
         tools = [provider.parameters.get("tools") for provider in self._providers]
         tests = [
             replace(
@@ -109,11 +105,10 @@ class Configuration:
                 tools=next(filter(None, tools), None),
                 options={**self._transform(), **test.options},
             )
-            for test in read_tests(config, context, self._place)
+            for test in read_tests(config, context)
         ]
         if not tests:
-            place = place_of(config, "tests", otherwise=self._place)
-            context.note("manual", place, "there is no test to import")
+            context.locate(config, "tests").note("manual", "there is no test to import")
             if "prompts" not in config:
                 return
         self._note_models()
@@ -146,7 +141,7 @@ class Configuration:
         for source in self._providers:
             if source.transform:
                 text = "the `transform` of one provider of several is code that is not run"
-                self._context.note("manual", source.place, text)
+                source.context.note("manual", text)
         return {}
 
     def _parses_json(self) -> bool:
@@ -163,7 +158,7 @@ class Configuration:
         ]
         models = [provider for provider in providers if provider.kind == "model"]
         if not prompt.raw.strip() and (models or not self._providers):
-            self._context.note("manual", prompt.place, "a prompt for a model has no text")
+            prompt.context.note("manual", "a prompt for a model has no text")
         elif models or not self._providers:
             self._model_evals(prompt, name, tests, models)
         for provider in providers:
@@ -174,31 +169,29 @@ class Configuration:
     def _note_keys(self) -> None:
         config, dropped = self._config, LEXICON.entry("dropped")
         for key in config:
-            place = place_of(config, key, otherwise=self._place)
+            context = self._context.locate(config, key)
             if key in dropped and config[key]:
-                self._context.note("dropped", place, f"`{key}`: {dropped[key]}")
+                context.note("dropped", f"`{key}`: {dropped[key]}")
             elif key == "evaluateOptions" and (repeat := mapping_of(config[key]).get("repeat")):
                 text = f"`repeat: {repeat}` is not kept; run pytest evals --trials {repeat}"
-                self._context.note("changed", place, text)
+                context.note("changed", text)
             elif key not in LEXICON.words("configuration_keys") and not key.startswith(
                 ("x-", "_", ".")
             ):
-                self._context.note("dropped", place, f"`{key}` is not imported")
+                context.note("dropped", f"`{key}` is not imported")
 
     def _note_models(self) -> None:
         names = list(dict.fromkeys(model.model for model in self._models if model.model))
-        place = place_of(self._config, "providers", otherwise=self._place)
+        context = self._context.locate(self._config, "providers")
         if len(names) > 1:
             options = " ".join(f"--model {name}" for name in names)
             text = f"prompts name the first model; compare all with pytest evals {options}"
-            self._context.note("changed", place, text)
+            context.note("changed", text)
             if any(model.parameters != self._models[0].parameters for model in self._models):
                 text = "the models have different settings; prompts have those of the first"
-                self._context.note("changed", place, text)
+                context.note("changed", text)
         if not self._providers:
-            self._context.note(
-                "changed", place, "no provider is named; the project's model is used"
-            )
+            context.note("changed", "no provider is named; the project's model is used")
 
     def _form(self, prompt: SourcePrompt, tests: Sequence[SourceTest]) -> _PromptForm:
         """Convert a prompt to messages with split templates; note each computed input."""
@@ -207,7 +200,7 @@ class Configuration:
         around = {key: {str(test.options.get(key) or "") for test in tests} for key in _AROUND}
         if messages is None and _CHAT.match(raw) and "role" in raw and has_logic(raw):
             text = "the chat is built by its template: each case has its rendered messages"
-            self._context.note("changed", prompt.place, text)
+            prompt.context.note("changed", text)
             return _PromptForm(
                 messages=[{"history": "messages"}],
                 names=frozenset(),
@@ -222,15 +215,15 @@ class Configuration:
             full_text = raw.join(parts) if tests else raw
             messages = [{"role": "user", "content": full_text}]
         elif any(texts - {""} for texts in around.values()):
-            self._context.note("dropped", prompt.place, "a prefix or suffix of a chat in JSON")
+            prompt.context.note("dropped", "a prefix or suffix of a chat in JSON")
         form_messages: list[dict[str, JSON]] = []
         names: set[str] = set()
         computed: dict[str, str] = {}
         for number, message in enumerate(messages):
             prefix = "part" if len(messages) == 1 else f"part{number + 1}"
-            split = self._split(str(message.get("content", "")), prompt.place, prefix=prefix)
+            split = self._split(str(message.get("content", "")), prompt.context, prefix=prefix)
             if not split.text.strip() and not message.get("tool_calls"):
-                self._context.note("dropped", prompt.place, "a message of the prompt is empty")
+                prompt.context.note("dropped", "a message of the prompt is empty")
                 continue
             names |= split.names
             computed.update(split.computed)
@@ -242,24 +235,24 @@ class Configuration:
             form_messages.append(target)
         return _PromptForm(messages=form_messages, names=frozenset(names), computed=computed)
 
-    def _split(self, text: str, place: SourcePlace, *, prefix: str) -> SplitTemplate:
+    def _split(self, text: str, context: Context, *, prefix: str) -> SplitTemplate:
         """Split the template of a message, with a note for each computed input."""
         try:
             split = split_template(text, prefix=prefix)
         except TemplateError as error:
-            self._context.note("manual", place, f"the template is not read: {error}")
+            context.note("manual", f"the template is not read: {error}")
             return split_template("")
         for name, part in split.computed.items():
             mark = " ".join(part.split())[:_MARK_SHOWN]
             note = f"`{mark}` of the template is rendered into the input {name} of each case"
-            self._context.note("changed", place, note)
+            context.note("changed", note)
             try:
                 render(part, {})
             except TemplateError as error:
-                self._context.note("manual", place, f"a template is not rendered: {error}")
+                context.note("manual", f"a template is not rendered: {error}")
             if re.search(r"\benv\.", part):
                 note = "a template reads the environment, which is not read; it was left empty"
-                self._context.note("manual", place, note)
+                context.note("manual", note)
         return split
 
     def _model_evals(
@@ -282,7 +275,7 @@ class Configuration:
             elif not _providers_for(test, self._providers):
                 name_in_test = test.providers[0]
                 text = f"the test names the provider {name_in_test}, which is not in the file"
-                self._context.note("manual", test.place, text)
+                test.context.note("manual", text)
         for model, members in groups.items():
             words = slug(model.partition(":")[2], otherwise="model")
             dataset = name if not model else unique_name(f"{name}-{words}", self._imported.datasets)
@@ -300,7 +293,7 @@ class Configuration:
         if len(test_models) < len(models):
             names = ", ".join(provider.model or provider.id for provider in test_models)
             effect = f"runs on {model} in an eval of its own" if model else "runs on every --model"
-            self._context.note("changed", test.place, f"a test is only for {names}; it {effect}")
+            test.context.note("changed", f"a test is only for {names}; it {effect}")
         return model
 
     def _prompt_document(
@@ -321,14 +314,13 @@ class Configuration:
             self._imported.settings.setdefault("model", models[0].model or JUDGE_MODEL)
             document.update(models[0].parameters)
         if prompt.config:
-            document.update(prompt_parameters(prompt.config, self._context, prompt.place))
+            document.update(prompt_parameters(prompt.config, prompt.context))
         extra = {f"__{key}" for key in _AROUND}
         optional = {
             name for name in form.names - extra if not all(name in test.vars for test in tests)
         }
         for name in sorted(optional):
-            text = f"a test has no value for {name}, which is then empty"
-            self._context.note("changed", prompt.place, text)
+            prompt.context.note("changed", f"a test has no value for {name}, which is then empty")
         if optional:
             document["inputs"] = [
                 {"name": name, "required": False} if name in optional else {"name": name}
@@ -346,7 +338,7 @@ class Configuration:
             name: values[name] for name in sorted(form.names) if name in values
         }
         for name, part in form.computed.items():
-            text = self._context.render(part, values, test.place)
+            text = test.context.render(part, values)
             inputs[name] = _chat(text) if form.history else text
         rest = {name: value for name, value in test.vars.items() if name not in form.names}
         return inputs, rest
@@ -392,13 +384,12 @@ class Configuration:
                     provider,
                     name,
                     prompt_input,
-                    self._context,
                     own_prompt=is_prompt_input,
                     names=input_names,
                 )
             except SourceError as error:
                 text = f"the provider is not imported: {error}; write a target named {name}"
-                self._context.note("manual", provider.place, text)
+                provider.context.note("manual", text)
         self._add_cases(name, tests, inputs)
         if name in self._imported.targets:
             self._imported.evals.append(ImportedEval(prompt=name, dataset=name, target=name))
@@ -407,10 +398,10 @@ class Configuration:
         """Render the prompt as promptfoo does."""
         messages = chat_messages(prompt.raw) if prompt.raw.lstrip()[:1] in {"[", "{"} else None
         if messages is not None:
-            rendered = self._context.render_all(messages, test.vars, prompt.place)
+            rendered = prompt.context.render_all(messages, test.vars)
             return json.dumps(rendered, ensure_ascii=False, indent=2, default=str)
         text = f"{test.options.get('prefix') or ''}{prompt.raw}{test.options.get('suffix') or ''}"
-        return self._context.render(text, test.vars, prompt.place)
+        return prompt.context.render(text, test.vars)
 
     def _record(
         self, name: str, tests: Sequence[SourceTest], outputs: Callable[[SourceTest], str]
@@ -426,9 +417,8 @@ class Configuration:
         """Add golden cases without an eval; the user has to write a provider or prompt."""
         name = unique_name(self._name, self._imported.datasets)
         self._add_cases(name, tests, _all_inputs)
-        self._context.note(
+        self._context.locate(self._config, "tests").note(
             "manual",
-            place_of(self._config, "tests", otherwise=self._place),
             f"the golden cases {name} have no eval: write a {kind}, and an eval with"
             f" dataset={name!r}",
         )
@@ -450,27 +440,27 @@ class Configuration:
             document["expected"] = rest
         key = id(test)
         if key not in self._checks:
-            self._checks[key] = checks_of(test, self._context)
+            self._checks[key] = checks_of(test)
         checks = self._checks[key]
         if not checks:
             text = "a test without assertions is unmeasured until it has checks"
-            self._context.note("manual", test.place, text)
-            checks = [{"unmeasured": f"the test at {test.place} has no assertion"}]
+            test.context.note("manual", text)
+            checks = [{"unmeasured": f"the test at {test.context.place} has no assertion"}]
         document["checks"] = checks
         if test.threshold is not None and 0 < test.threshold < 1:
             document["pass_at"] = test.threshold
             text = "`threshold` counts passing checks by weight, not their scores"
-            self._context.note("changed", test.place, text)
+            test.context.note("changed", text)
         tags = test.metadata.get("tags")
         if is_list(tags):
             words = [re.sub(r"\s+", "-", str(tag).strip()).replace(";", ",") for tag in tags]
             document["tags"] = [*dict.fromkeys(word for word in words if word)]
         if dropped_keys := sorted(test.metadata.keys() - {"tags"}):
             text = f"`metadata` of a test, apart from `tags`: {', '.join(dropped_keys)}"
-            self._context.note("dropped", test.place, text)
+            test.context.note("dropped", text)
         title = " ".join(test.description.split())
-        document["note"] = f"{title} ({test.place})" if title else str(test.place)
-        return ImportedCase(document=document, place=test.place)
+        document["note"] = f"{title} ({test.context.place})" if title else str(test.context.place)
+        return ImportedCase(document=document, place=test.context.place)
 
 
 def _matches_name(patterns: Sequence[str], names: frozenset[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from regauge.errors import InvalidFileError
 from regauge.importers._description import slug
-from regauge.importers._source import SourceError, place_of
+from regauge.importers._source import SourceError
 from regauge.lexicon import Lexicon
 from regauge.strict_json import as_list, is_mapping, list_of, mapping_of
 
@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regauge.digests import JSON
-    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
 
 LEXICON: Final = Lexicon("regauge.importers.promptfoo")
-_HOME_KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 ENVIRONMENT: Final = re.compile(
     r"\{\{-?\s*env\.(?P<name>\w+)\s*(?:\|\s*default\(\s*['\"](?P<default>[^'\"]*)['\"][^)]*\))?\s*"
     r"-?\}\}|\$\{(?P<shell>\w+)(?::-(?P<other>[^}]*))?\}"
@@ -36,7 +34,7 @@ def is_code(name: str) -> bool:
     return _CODE.fullmatch(name) is not None
 
 
-def without_environment(text: str, context: Context, place: SourcePlace) -> str:
+def without_environment(text: str, context: Context) -> str:
     """Replace environment variables in a text by their defaults."""
 
     def default(match: re.Match[str]) -> str:
@@ -44,32 +42,30 @@ def without_environment(text: str, context: Context, place: SourcePlace) -> str:
         value = match["default"] or match["other"] or ""
         replacement = value or "nothing"
         note = f"the environment variable {name} is not read; {replacement!r} replaces it"
-        context.note("changed", place, note)
+        context.note("changed", note)
         return value
 
     return ENVIRONMENT.sub(default, text)
 
 
-def model_of(value: object, place: SourcePlace, context: Context) -> str:
+def model_of(value: object, context: Context) -> str:
     """The model id of a grader; empty if it is not a model."""
     body = value if is_mapping(value) else {"id": value}
     name = str(body.get("id"))
     if label := context.imported.labels.get(name):
         return label
     settings = mapping_of(body.get("config"))
-    full_name = "" if is_code(name) else without_environment(name, context, place)
-    model = model_id(full_name, settings, context, place) if full_name else ""
+    full_name = "" if is_code(name) else without_environment(name, context)
+    model = model_id(full_name, settings, context) if full_name else ""
     if not model:
         problem = "is code" if is_code(name) else "has no counterpart"
-        context.note(
-            "manual", place, f"the grader {name} {problem}; the project's judge model grades"
-        )
+        context.note("manual", f"the grader {name} {problem}; the project's judge model grades")
     return model
 
 
-def model_id(name: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
+def model_id(name: str, config: Mapping[str, Any], context: Context) -> str:
     """The id of a model; empty for none. Its endpoint becomes a table of the settings."""
-    family, mode, model = _parts(name, config, context, place)
+    family, mode, model = _parts(name, config, context)
     endpoint: Mapping[str, str] | None = LEXICON.entry("endpoints").get(family)
     if endpoint is None or not model or "{{" in model or " " in model:
         return ""
@@ -77,7 +73,7 @@ def model_id(name: str, config: Mapping[str, Any], context: Context, place: Sour
     table_name = endpoint.get("name", family)
     if mode == "responses" and family in {"openai", "azure"}:
         table_name, table["api"] = f"{table_name}-responses", "responses"
-    url = _url(family, config, context, place)
+    url = _url(family, config, context)
     if url and family == "anthropic":
         table["api"] = "anthropic"
     if url and family in {"openai", "anthropic"}:
@@ -85,9 +81,9 @@ def model_id(name: str, config: Mapping[str, Any], context: Context, place: Sour
     if url or "url" in endpoint:
         table["base_url"] = url or endpoint["url"]
     elif family in LEXICON.entry("clouds"):
-        table.update(_cloud(family, config, context, place))
-    home_key = _HOME_KEYS.get(family, "")
-    key = _key_name(config, endpoint.get("key_env", home_key), context, place)
+        table.update(_cloud(family, config, context))
+    home_key = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}.get(family, "")
+    key = _key_name(config, endpoint.get("key_env", home_key), context)
     if key and (table or key != home_key) and "api_key_command" not in table:
         table["api_key_env"] = key
     return f"{_declare(table_name, table, context) if table else table_name}:{model}"
@@ -104,9 +100,7 @@ def replaced_by_model(name: str, config: Mapping[str, Any]) -> str:
     return "own" if is_model else ""
 
 
-def _parts(
-    name: str, config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> tuple[str, str, str]:
+def _parts(name: str, config: Mapping[str, Any], context: Context) -> tuple[str, str, str]:
     """The family, mode and model of a provider's id; an empty model if it is none."""
     family, _, rest = name.partition(":")
     if not rest:
@@ -114,7 +108,7 @@ def _parts(
         family = next((vendor for begin, vendor in bare if name.startswith(begin)), name)
         rest = name if family != name else ""
         if rest:
-            context.note("changed", place, f"{name} names no provider; {family} serves it")
+            context.note("changed", f"{name} names no provider; {family} serves it")
     mode, _, model = rest.partition(":")
     if mode not in LEXICON.words("modes"):
         mode, model = ("", "") if mode in LEXICON.words("other_modes") else ("chat", rest)
@@ -123,29 +117,27 @@ def _parts(
     return LEXICON.entry("same").get(family, family), mode, model
 
 
-def _url(family: str, config: Mapping[str, Any], context: Context, place: SourcePlace) -> str:
+def _url(family: str, config: Mapping[str, Any], context: Context) -> str:
     """The URL of an endpoint that is not the vendor's; empty for the vendor's."""
     address = next((config[key] for key in _URL_KEYS if isinstance(config.get(key), str)), "")
     host = config.get("apiHost")
     if not address and isinstance(host, str) and host:
         suffix = "/openai/v1" if family == "azure" else "/v1"
         address = f"{host if '://' in host else f'https://{host}'}".rstrip("/") + suffix
-    url = re.sub(r"[?#].*", "", without_environment(address, context, place)).rstrip("/")
+    url = re.sub(r"[?#].*", "", without_environment(address, context)).rstrip("/")
     if "@" in url.partition("//")[2].partition("/")[0]:
-        context.note("manual", place, "the URL holds a user or password, which was not copied")
+        context.note("manual", "the URL holds a user or password, which was not copied")
         url = re.sub(r"//[^/]*@", "//", url)
     if url and not re.match(r"https?://[^/]", url):
-        context.note("manual", place, "the URL of the endpoint is not complete; write base_url")
+        context.note("manual", "the URL of the endpoint is not complete; write base_url")
         return "http://127.0.0.1:9/v1"
     vendor = {"https://api.openai.com/v1", "https://api.anthropic.com"}
     return "" if url in {*vendor, LEXICON.entry("endpoints")[family].get("url", "")} else url
 
 
-def _cloud(
-    family: str, config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> dict[str, JSON]:
+def _cloud(family: str, config: Mapping[str, Any], context: Context) -> dict[str, JSON]:
     """The endpoint of a cloud, with placeholders for names that no configuration has."""
-    context.note("manual", place, LEXICON.entry("clouds")[family])
+    context.note("manual", LEXICON.entry("clouds")[family])
     if family == "azure":
         return {"base_url": "https://RESOURCE.openai.azure.com/openai/v1"}
     if family == "bedrock":
@@ -178,7 +170,7 @@ def _declare(name: str, table: Mapping[str, JSON], context: Context) -> str:
     return name
 
 
-def _key_name(config: Mapping[str, Any], default: str, context: Context, place: SourcePlace) -> str:
+def _key_name(config: Mapping[str, Any], default: str, context: Context) -> str:
     """The environment variable of a key; a literal key is noted, not copied."""
     variable = config.get("apiKeyEnvar")
     if isinstance(variable, str) and re.fullmatch(r"[A-Za-z_]\w*", variable):
@@ -195,21 +187,19 @@ def _key_name(config: Mapping[str, Any], default: str, context: Context, place: 
     if len(key) >= SECRET_MIN:
         context.imported.secrets.add(key)
     note = f"a key is in the file; it was not copied. Set the environment variable {name}"
-    context.note("manual", place, note)
+    context.note("manual", note)
     return name
 
 
-def prompt_parameters(
-    config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> dict[str, JSON]:
+def prompt_parameters(config: Mapping[str, Any], context: Context) -> dict[str, JSON]:
     """The keys of a prompt file for the configuration of a model."""
     flat = dict(config)
-    places = {key: place_of(config, key, otherwise=place) for key in config}
+    contexts = {key: context.locate(config, key) for key in config}
     for nested in ("generationConfig", "options", "passthrough"):
         inner = flat.pop(nested, None)
         if is_mapping(inner):
             flat = {**inner, **flat}
-            places |= {key: place_of(inner, key, otherwise=places[nested]) for key in inner}
+            contexts |= {key: contexts[nested].locate(inner, key) for key in inner}
     names: Mapping[str, str] = LEXICON.entry("parameters")
     parameters: dict[str, JSON] = {}
     for key, value in flat.items():
@@ -220,11 +210,11 @@ def prompt_parameters(
     if isinstance(effort, str):
         parameters["reasoningEffort"] = effort
     for key in [key for key in flat if key not in names and key not in LEXICON.words("silent")]:
-        context.note("dropped", places[key], f"setting of the provider: {key}")
+        contexts[key].note("dropped", f"setting of the provider: {key}")
     document: dict[str, JSON] = {"modelParameters": parameters} if parameters else {}
     response_format = flat.get("response_format", flat.get("responseFormat"))
-    document.update(_response_format(response_format, context, place))
-    if tools := _tools(flat.get("tools") or flat.get("functions"), context, place):
+    document.update(_response_format(response_format, context))
+    if tools := _tools(flat.get("tools") or flat.get("functions"), context):
         document["tools"] = tools
         choice = flat.get("tool_choice", flat.get("toolChoice"))
         if is_mapping(choice):
@@ -234,34 +224,34 @@ def prompt_parameters(
     return document
 
 
-def _load(value: Any, context: Context, place: SourcePlace) -> Any:
+def _load(value: Any, context: Context) -> Any:
     """A value, or the content of the file that it names."""
     if isinstance(value, str) and value.startswith("file://"):
         try:
             return context.repository.read_yaml(context.repository.resolve(value, context.base))
         except (SourceError, InvalidFileError) as error:
-            context.note("manual", place, f"not imported: {error}")
+            context.note("manual", f"not imported: {error}")
             return None
     return value
 
 
-def _response_format(value: Any, context: Context, place: SourcePlace) -> dict[str, JSON]:
-    loaded = mapping_of(_load(value, context, place))
+def _response_format(value: Any, context: Context) -> dict[str, JSON]:
+    loaded = mapping_of(_load(value, context))
     kind = str(loaded.get("type"))
     if kind == "json_schema":
-        schema = _load(loaded.get("json_schema", loaded.get("schema")), context, place)
+        schema = _load(loaded.get("json_schema", loaded.get("schema")), context)
         if is_mapping(schema):
             return {"responseFormat": "json_schema", "jsonSchema": cast("JSON", schema)}
     return {"responseFormat": kind} if kind in {"json_object", "text"} else {}
 
 
-def _tools(value: Any, context: Context, place: SourcePlace) -> list[JSON]:
-    value = _load(value, context, place)
-    loaded = [_load(item, context, place) for item in list_of(value)]
+def _tools(value: Any, context: Context) -> list[JSON]:
+    value = _load(value, context)
+    loaded = [_load(item, context) for item in list_of(value)]
     items = [part for item in loaded for part in as_list(item)]
     tools = [tool for item in items if (tool := _tool(item))]
     if len(tools) < len(items):
-        context.note("dropped", place, "a tool of the vendor is not offered to the model")
+        context.note("dropped", "a tool of the vendor is not offered to the model")
     return cast("list[JSON]", tools)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import InvalidFileError
-from regauge.importers._source import SourceError, place_of, placed
+from regauge.importers._source import SourceError
 from regauge.importers._suite import text_of
 from regauge.importers.promptfoo._models import LEXICON
 from regauge.strict_json import is_list, is_mapping, mapping_of
@@ -18,7 +18,6 @@ from regauge.strict_json import is_list, is_mapping, mapping_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
 
 _CODE: Final = re.compile(r"\.(?:js|mjs|cjs|ts|mts|cts|py|sh|rb|go|exe|bat)(?::[\w$.]+)?\Z")
@@ -42,22 +41,22 @@ class SourcePrompt:
     label: str
     names: frozenset[str]
     config: Mapping[str, Any]
-    place: SourcePlace
+    context: Context
 
 
-def read_prompts(source: Any, context: Context, place: SourcePlace) -> list[SourcePrompt]:
+def read_prompts(source: Any, context: Context) -> list[SourcePrompt]:
     """Read the prompts of a configuration, with notes about code and missing files."""
     if is_mapping(source):  # an old form: labels by file
         items = [
-            ({"id": key, "label": label}, place_of(source, key, otherwise=place))
+            ({"id": key, "label": label}, context.locate(source, key))
             for key, label in source.items()
         ]
     else:
-        items = [*placed(source if is_list(source) else [source], place)]
-    return [prompt for item, item_place in items for prompt in _prompt(item, context, item_place)]
+        items = [*context.locate_items(source if is_list(source) else [source])]
+    return [prompt for item, item_context in items for prompt in _prompt(item, item_context)]
 
 
-def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourcePrompt]:
+def _prompt(item: Any, context: Context) -> Iterator[SourcePrompt]:
     body = mapping_of(item)
     text = item if isinstance(item, str) else ""
     if body:
@@ -65,23 +64,23 @@ def _prompt(item: Any, context: Context, place: SourcePlace) -> Iterator[SourceP
         text = text_of(body[key]) if body.get(key) else ""
         if key in {"content", "prompt"}:
             note = f"`{key}` is not a key of a prompt in promptfoo, which reads `raw`; it was taken"
-            context.note("changed", place, note)
+            context.note("changed", note)
     if not text:
-        context.note("dropped", place, "a prompt has no text")
+        context.note("dropped", "a prompt has no text")
         return
     label = str(body.get("label") or "")
     names = {str(body[key]) for key in ("id", "label") if body.get(key)}
-    for raw, file_name in _texts(text, context, place):
+    for raw, file_name in _texts(text, context):
         yield SourcePrompt(
-            raw=_include(raw, context, place),
+            raw=_include(raw, context),
             label=label or str(body.get("id") or "").removeprefix("file://") or file_name,
             names=frozenset({*names, text, file_name} - {""}),
             config=mapping_of(body.get("config")),
-            place=place,
+            context=context,
         )
 
 
-def _include(raw: str, context: Context, place: SourcePlace) -> str:
+def _include(raw: str, context: Context) -> str:
     """Insert the files that a template includes, one level deep."""
 
     def content(match: re.Match[str]) -> str:
@@ -91,18 +90,18 @@ def _include(raw: str, context: Context, place: SourcePlace) -> str:
                 return context.repository.read_text(path).rstrip("\n")
             except SourceError as error:
                 problem = str(error)
-        context.note("manual", place, f"a part of the prompt is missing: {problem}")
+        context.note("manual", f"a part of the prompt is missing: {problem}")
         return ""
 
     return _INCLUDED.sub(content, raw)
 
 
-def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[str, str]]:
+def _texts(text: str, context: Context) -> Iterator[tuple[str, str]]:
     """The texts of a prompt, with the file of each; empty for a text that names no file."""
     is_file_url = text.startswith("file://")
     reference = text.strip()
     if problem := _reading_problem(reference, is_file_url=is_file_url):
-        context.note("manual", place, f"{problem}; write it as a prompt file and an eval")
+        context.note("manual", f"{problem}; write it as a prompt file and an eval")
         return
     if not (is_file_url or _looks_like_path(reference)):
         yield text, ""
@@ -111,7 +110,7 @@ def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[st
         paths = context.repository.find(reference, context.base)
     except SourceError as error:
         if is_file_url or re.search(r"\.(?:txt|md|json|ya?ml|j2|jsonl|csv)\Z", reference):
-            context.note("manual", place, f"the prompt is not imported: {error}")
+            context.note("manual", f"the prompt is not imported: {error}")
         else:
             yield text, ""
         return
@@ -120,7 +119,7 @@ def _texts(text: str, context: Context, place: SourcePlace) -> Iterator[tuple[st
             for raw in _file_texts(path, context):
                 yield raw, context.repository.relative(path)
         except (SourceError, InvalidFileError) as error:
-            context.note("manual", place, f"the prompt is not imported: {error}")
+            context.note("manual", f"the prompt is not imported: {error}")
 
 
 def _reading_problem(reference: str, *, is_file_url: bool) -> str:

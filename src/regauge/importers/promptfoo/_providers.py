@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from regauge.errors import InvalidFileError
-from regauge.importers._source import SourceError, place_of, placed
+from regauge.importers._source import SourceError
 from regauge.importers.promptfoo._models import (
     is_code,
     model_id,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from regauge.digests import JSON
-    from regauge.importers._description import SourcePlace
     from regauge.importers.promptfoo._context import Context
 
 _Kind: TypeAlias = Literal["model", "python", "javascript", "http", "command", "echo", "other"]
@@ -47,7 +46,7 @@ class SourceProvider:
     id: str
     label: str
     config: Mapping[str, Any]
-    place: SourcePlace
+    context: Context
     names: frozenset[str]
     model: str = ""
     parameters: Mapping[str, JSON] = field(default_factory=dict[str, "JSON"])
@@ -55,41 +54,34 @@ class SourceProvider:
     transform: str = ""
 
 
-def read_providers(
-    config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> list[SourceProvider]:
+def read_providers(config: Mapping[str, Any], context: Context) -> list[SourceProvider]:
     """The providers of a configuration."""
     key = "providers" if "providers" in config else "targets"
-    key_place = place_of(config, key, otherwise=place)
-    return [
-        _provider(name, body, context, provider_place)
-        for name, body, provider_place in _named_providers(config.get(key), context, key_place, 0)
-    ]
+    providers = _named_providers(config.get(key), context.locate(config, key), 0)
+    return [_provider(name, body, provider_context) for name, body, provider_context in providers]
 
 
 def _named_providers(
-    value: Any, context: Context, place: SourcePlace, depth: int
-) -> Iterator[tuple[str, Mapping[str, Any], SourcePlace]]:
-    """The id and the keys of each provider, including those in files."""
+    value: Any, context: Context, depth: int
+) -> Iterator[tuple[str, Mapping[str, Any], Context]]:
+    """The id and the keys of each provider, including those in files, with its context."""
     if value is None or depth > _DEPTH_MAX:
         return
     if is_list(value):
-        for part, part_place in placed(value, place):
-            yield from _named_providers(part, context, part_place, depth + 1)
+        for part, part_context in context.locate_items(value):
+            yield from _named_providers(part, part_context, depth + 1)
         return
     name, body = _name_of(value)
     if not name:
-        context.note("manual", place, "a provider has no `id`")
+        context.note("manual", "a provider has no `id`")
     elif _LISTED.fullmatch(name):
         try:
-            path = context.repository.resolve(name, context.base)
-            yield from _named_providers(
-                context.repository.read_yaml(path), context, place, depth + 1
-            )
+            document = context.repository.read_yaml(context.repository.resolve(name, context.base))
+            yield from _named_providers(document, context, depth + 1)
         except (SourceError, InvalidFileError) as error:
-            context.note("manual", place, f"a provider is not imported: {error}")
+            context.note("manual", f"a provider is not imported: {error}")
     else:
-        yield name, body, place
+        yield name, body, context
 
 
 def _name_of(value: Any) -> tuple[str, Mapping[str, Any]]:
@@ -105,45 +97,41 @@ def _name_of(value: Any) -> tuple[str, Mapping[str, Any]]:
     return "", {}
 
 
-def _provider(
-    name: str, body: Mapping[str, Any], context: Context, place: SourcePlace
-) -> SourceProvider:
+def _provider(name: str, body: Mapping[str, Any], context: Context) -> SourceProvider:
     settings = dict(mapping_of(body.get("config")))
     label = str(body.get("label") or "")
-    full = without_environment(name, context, place).strip()
+    full = without_environment(name, context).strip()
     kind = _kind_of_provider(full)
-    model = model_id(full, settings, context, place) if kind == "model" else ""
+    model = model_id(full, settings, context) if kind == "model" else ""
     if kind == "model" and not model and (replacement := replaced_by_model(full, settings)):
-        model = model_id(replacement, settings, context, place) if ":" in replacement else ""
+        model = model_id(replacement, settings, context) if ":" in replacement else ""
         text = f"the provider {full} has no counterpart: {model or 'the model of the project'}"
         text += " gets the prompt instead, without tools of an agent; or write a target"
-        context.note("manual", place, text)
+        context.note("manual", text)
     elif kind == "other" or (kind == "model" and not model):
         kind = "other"
         text = "has no counterpart; write a target for it, see test-an-application"
-        context.note("manual", place, f"the provider {full or name} {text}")
+        context.note("manual", f"the provider {full or name} {text}")
     return SourceProvider(
         kind=kind,
         id=full,
         label=label,
         config=settings,
-        place=place,
+        context=context,
         names=frozenset({name, full, label} - {""}),
         model=model,
-        parameters=_parameters_of(model, settings, context, place) if kind == "model" else {},
+        parameters=_parameters_of(model, settings, context) if kind == "model" else {},
         prompts=tuple(map(str, list_of(body.get("prompts")))),
         transform=str(body.get("transform") or settings.get("transform") or ""),
     )
 
 
-def _parameters_of(
-    model: str, config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> dict[str, JSON]:
+def _parameters_of(model: str, config: Mapping[str, Any], context: Context) -> dict[str, JSON]:
     """The keys of a prompt file without those that the model's endpoint rejects.
 
     Another endpoint with the API of a vendor is assumed to accept them.
     """
-    document = prompt_parameters(config, context, place)
+    document = prompt_parameters(config, context)
     name, _, model_name = model.partition(":")
     table = context.imported.providers.get(name, {})
     api = str(table.get("api", "anthropic" if name == "anthropic" else "openai"))
@@ -165,7 +153,7 @@ def _parameters_of(
         context.imported.providers[name] = {**table, "accepts": sorted(rejected)}
         return document
     names = ", ".join(sorted(rejected))
-    context.note("changed", place, f"{model} rejects or ignores {names}; the prompt has none")
+    context.note("changed", f"{model} rejects or ignores {names}; the prompt has none")
     rejected_keys = {keys[name] for name in rejected}
     accepted = {key: value for key, value in parameters.items() if key not in rejected_keys}
     rest = {key: value for key, value in document.items() if key != "modelParameters"}

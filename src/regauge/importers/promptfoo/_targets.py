@@ -15,11 +15,10 @@ from regauge.scaffold import NewFile
 from regauge.strict_json import mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterator, Mapping
     from pathlib import Path
 
     from regauge.digests import JSON
-    from regauge.importers._description import NoteKind
     from regauge.importers._source import SourceTree
     from regauge.importers.promptfoo._context import Context
     from regauge.importers.promptfoo._providers import SourceProvider
@@ -29,47 +28,41 @@ _FILE: Final = re.compile(r"(?:file://|python:)?(?P<path>.+?\.\w+)(?::(?P<functi
 _SECRET: Final = re.compile(
     r"key|token|secret|password|passwd|authorization|credential|cookie", re.IGNORECASE
 )
-_NO_SECRET: Final = ("tokens", "envar", "env")
 _JSON_PATH: Final = re.compile(
     r"(?:\(?\s*\(?\s*(?:json|data|response|res|r|output)\s*(?:,[^)]*)?\)?\s*=>\s*)?\(?\s*"
     r"(?:json|data|response|res|r)"
     r"(?P<path>(?:\??\.?\[(?:\d+|'[^']+'|\"[^\"]+\")\]|\??\.[A-Za-z_$][\w$]*)+)\s*\)?\s*;?"
 )
 _SLOT: Final = re.compile(r"\{\{\s*(?P<path>(?P<root>\w+)(?:\.\w+)*)\s*(?:\|[^}]*)?\}\}")
-_PLAIN_HEADERS: Final = ("content-type", "accept", "content-length")
 _UNSUPPORTED: Final = (
     "request", "session", "sessionParser", "auth", "signatureAuth", "transformRequest", "tls",
     "queryParams",
 )  # fmt: skip
-_METHODS: Final = ("GET", "POST", "PUT", "PATCH")
 
 
-def _http_target(
-    provider: SourceProvider, context: Context, *, names: Container[str]
-) -> dict[str, JSON]:
+def _http_target(provider: SourceProvider, names: Container[str]) -> dict[str, JSON]:
     """The table of a target for an HTTP provider.
 
     Args:
         names: The inputs of its cases.
     """
-    config, place = provider.config, provider.place
+    config, context = provider.config, provider.context
     address = provider.id if "://" in provider.id else str(config.get("url") or "")
-    slots = _slots(provider, context, names)
-    url = slots(without_environment(address, context, place))
+    slots = _slots(provider.context, names)
+    url = slots(without_environment(address, context))
     if not re.match(r"https?://[^/{]", url):
-        context.note("manual", place, "the URL of the HTTP provider is not complete; correct `url`")
+        context.note("manual", "the URL of the HTTP provider is not complete; correct `url`")
         url = f"http://127.0.0.1:9/{url.partition('://')[2] or url}"
     table: dict[str, JSON] = {"kind": "http", "url": url}
     default = "POST" if config.get("body") is not None else "GET"
     method = str(config.get("method") or default).upper()
-    if method not in _METHODS:
-        text = f"the method {method} has no counterpart; the target uses POST"
-        context.note("manual", place, text)
+    if method not in {"GET", "POST", "PUT", "PATCH"}:
+        context.note("manual", f"the method {method} has no counterpart; the target uses POST")
     elif method != "POST":
         table["method"] = method
-    if headers := _headers(provider, context):
+    if headers := _headers(config, context):
         table["headers_env"] = headers
-    body = _json_body(config.get("body"), provider, context, slots)
+    body = _json_body(config.get("body"), context, slots)
     if body is not None:
         table["body"] = body
     parser = config.get("transformResponse", config.get("responseParser"))
@@ -79,34 +72,31 @@ def _http_target(
             table["text"] = path
         else:
             text = "`transformResponse` is code that is not run; set `text` of the target"
-            context.note("manual", place, text)
+            context.note("manual", text)
     for key in _UNSUPPORTED:
         if config.get(key):
-            context.note("manual", place, f"`{key}` of the HTTP provider has no counterpart")
+            context.note("manual", f"`{key}` of the HTTP provider has no counterpart")
     return table
 
 
-def _slots(
-    provider: SourceProvider, context: Context, names: Container[str]
-) -> Callable[[str], str]:
+def _slots(context: Context, names: Container[str]) -> Callable[[str], str]:
     """Return a function that converts slots of a text for a target; unknown ones become empty."""
 
     def slot(match: re.Match[str]) -> str:
         if match["root"] in names:
             return f"{{{{{match['path']}}}}}"
-        note = f"the request inserts {match[0]}, which no test has; it is empty"
-        context.note("manual", provider.place, note)
+        context.note("manual", f"the request inserts {match[0]}, which no test has; it is empty")
         return ""
 
     return lambda text: _SLOT.sub(slot, text)
 
 
-def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
+def _headers(config: Mapping[str, Any], context: Context) -> dict[str, JSON]:
     """The environment variables of headers; values are not copied."""
-    headers = provider.config.get("headers")
+    headers = config.get("headers")
     names: dict[str, JSON] = {}
     for header, value in mapping_of(headers).items():
-        if header.lower() in _PLAIN_HEADERS:
+        if header.lower() in {"content-type", "accept", "content-length"}:
             continue
         match = ENVIRONMENT.fullmatch(str(value).strip())
         name = (match["name"] or match["shell"]) if match else re.sub(r"\W+", "_", header).upper()
@@ -121,13 +111,11 @@ def _headers(provider: SourceProvider, context: Context) -> dict[str, JSON]:
         text = (
             f"the value of the header {header} was not copied; set the environment variable {name}"
         )
-        context.note("manual", provider.place, text)
+        context.note("manual", text)
     return names
 
 
-def _json_body(
-    body: Any, provider: SourceProvider, context: Context, slots: Callable[[str], str]
-) -> JSON:
+def _json_body(body: Any, context: Context, slots: Callable[[str], str]) -> JSON:
     """The body as JSON with converted slots; None if it is not JSON."""
     if isinstance(body, str):
         quoted = re.sub(
@@ -136,8 +124,7 @@ def _json_body(
         try:
             body = json.loads(quoted)
         except ValueError:
-            text = "the body is not JSON; the target sends all inputs instead"
-            context.note("manual", provider.place, text)
+            context.note("manual", "the body is not JSON; the target sends all inputs instead")
             return None
     return cast("JSON", map_texts(body, slots))
 
@@ -160,17 +147,17 @@ def json_path(code: str) -> str:
     return "$" + re.sub(r"\[['\"]([^'\"]+)['\"]\]", r".\1", path)
 
 
-def _safe_config(provider: SourceProvider, context: Context) -> dict[str, Any]:
+def _safe_config(provider: SourceProvider) -> dict[str, Any]:
     """The configuration of a code provider, without keys."""
     config: dict[str, Any] = {}
     for key, value in provider.config.items():
         text = value if isinstance(value, str) else ""
-        is_variable = key.lower().endswith(_NO_SECRET) or ENVIRONMENT.search(text)
+        is_variable = key.lower().endswith(("tokens", "envar", "env")) or ENVIRONMENT.search(text)
         if text and _SECRET.search(key) and not is_variable:
             if len(text) >= SECRET_MIN:
-                context.imported.secrets.add(text)
+                provider.context.imported.secrets.add(text)
             note = f"the value of `{key}` was not copied; read it from the environment"
-            context.note("manual", provider.place, note)
+            provider.context.note("manual", note)
         else:
             config[key] = value
     return config
@@ -180,7 +167,6 @@ def target_of(
     provider: SourceProvider,
     name: str,
     prompt_input: str,
-    context: Context,
     *,
     own_prompt: bool,
     names: Container[str],
@@ -196,8 +182,8 @@ def target_of(
         SourceError: The code does not exist, or is outside of the project.
     """
     if provider.kind == "http":
-        return _http_target(provider, context, names=names)
-    adapter = _Adapter(provider, name, prompt_input, context, own_prompt=own_prompt)
+        return _http_target(provider, names)
+    adapter = _Adapter(provider, name, prompt_input, own_prompt=own_prompt)
     write = {"command": adapter.command, "python": adapter.python}
     table = write.get(provider.kind, adapter.javascript)()
     timeout = provider.config.get("timeout")
@@ -218,14 +204,13 @@ class _Adapter:
         provider: SourceProvider,
         name: str,
         prompt_input: str,
-        context: Context,
         *,
         own_prompt: bool,
     ) -> None:
         self._provider = provider
         self._prompt = json.dumps(prompt_input)
         self._own_prompt = own_prompt
-        self._context = context
+        self._context = context = provider.context
         self._module = re.sub(r"\W+", "_", name)
         if self._module.startswith("test_") or self._module.endswith("_test"):
             # pytest collects files of such names.
@@ -233,7 +218,7 @@ class _Adapter:
         if not context.base.is_relative_to(context.root):
             problem = "its code is outside of this project; run the import in its repository"
             raise SourceError(problem)
-        self._config = _safe_config(provider, context)
+        self._config = _safe_config(provider)
 
     def command(self) -> dict[str, JSON]:
         """The table of a command target, for a program that promptfoo starts.
@@ -252,7 +237,7 @@ class _Adapter:
                 program = context.repository.resolve(word, context.base)
                 program_files += _loaded_files(program, context.repository)
             elif looks_like_file and not (context.base / word).exists():
-                self._note("manual", f"{word} of the command does not exist")
+                self._context.note("manual", f"{word} of the command does not exist")
         folder = context.base.relative_to(context.root).as_posix()
         path = self._write(
             ".py",
@@ -262,7 +247,7 @@ class _Adapter:
             folder=json.dumps(folder),
         )
         text = f"{path} runs the command as promptfoo does; name what else it loads in `files`"
-        self._note("changed", text)
+        self._context.note("changed", text)
         return self._program(["python", path], program_files)
 
     def python(self) -> dict[str, JSON]:
@@ -273,7 +258,7 @@ class _Adapter:
         """
         context = self._context
         file, function = self._code()
-        place = context.refer(file, self._provider.place)
+        place = context.refer(file)
         code = PurePosixPath(place)
         if not re.fullmatch(r"[A-Za-z_]\w*", code.stem):
             raise SourceError(f"{place} has a name that Python does not import")
@@ -286,11 +271,11 @@ class _Adapter:
             folder=json.dumps(code.parent.as_posix()),
             module=code.stem,
         )
-        context.note_packages(file, self._provider.place)
+        context.note_packages(file)
         text = f"{path} calls the provider"
         if names := _environment_of([file], context.repository):
             text += f", which reads the environment variables {', '.join(names)}"
-        self._note("changed", text)
+        self._context.note("changed", text)
         return {"kind": "python", "callable": f"evals.targets.{self._module}:call_provider"}
 
     def javascript(self) -> dict[str, JSON]:
@@ -300,20 +285,20 @@ class _Adapter:
             SourceError: The file does not exist, or is not read.
         """
         file, _ = self._code()
-        place = self._context.refer(file, self._provider.place)
+        place = self._context.refer(file)
         loaded = f"./{place}"
         path = self._write(
             ".mjs", "provider.mjs.txt", loaded, path=loaded, path_json=json.dumps(loaded)
         )
         text = f"{path} calls the JavaScript provider with node, which needs the packages it loads"
-        self._note("changed", text)
+        self._context.note("changed", text)
         loaded_files = _loaded_files(file, self._context.repository)
         options: list[str] = []
         if typed := next((path for path in loaded_files if path.suffix in {".ts", ".mts"}), None):
             options = ["--experimental-strip-types"]
             name = self._context.repository.relative(typed)
             text = f"{name} is TypeScript: node runs it from version 22.6; or put npx tsx in `argv`"
-            self._note("manual", text)
+            self._context.note("manual", text)
         return self._program(["node", *options, path], loaded_files, place)
 
     def _code(self) -> tuple[Path, str]:
@@ -366,9 +351,6 @@ class _Adapter:
         if names := _environment_of(files, self._context.repository):
             table["env"] = [f"{name}?" for name in names]
         return table
-
-    def _note(self, kind: NoteKind, text: str) -> None:
-        self._context.note(kind, self._provider.place, text)
 
 
 # The files that a program loads and the environment variables it reads, found in its text.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from regauge.errors import InvalidFileError
 from regauge.importers._description import NoteKind, SourcePlace
-from regauge.importers._source import SourceError, place_of, placed
+from regauge.importers._source import SourceError
 from regauge.importers.promptfoo._assertions import is_kind
 from regauge.importers.promptfoo._javascript import constant_vars
 from regauge.importers.promptfoo._models import LEXICON
@@ -52,7 +52,7 @@ class Assertion:
     """One assertion as it is written."""
 
     body: Mapping[str, Any]
-    place: SourcePlace
+    context: Context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,97 +77,89 @@ class SourceTest:
     prompts: Sequence[str]
     output: Any
     metadata: Mapping[str, Any]
-    place: SourcePlace
+    context: Context
     parses_json: bool = False
     tools: JSON = None
 
 
-def read_tests(config: Mapping[str, Any], context: Context, place: SourcePlace) -> list[SourceTest]:
+def read_tests(config: Mapping[str, Any], context: Context) -> list[SourceTest]:
     """All tests of a configuration."""
-    default = _default_test(config, context, place)
+    default = _default_test(config, context)
     source_tests: list[SourceTest] = []
     source = config.get("tests")
     if not source and not config.get("scenarios") and default.get("assert"):
         text = "there are no tests: promptfoo runs the prompt once, with the default assertions"
-        context.note("changed", place, text)
+        context.note("changed", text)
         once: dict[str, Any] = {}
         source = [once]
-    tests_place = place_of(config, "tests", otherwise=place)
-    bodies = _tests_in(source, tests_place, context.base, context)
-    for body, test_place in itertools.chain(bodies, _scenarios(config, context, place)):
-        room = _TESTS_MAX - len(source_tests)
-        source_tests += _expand(body, default, context, test_place, room)
+    bodies = _tests_in(source, context.locate(config, "tests"), context.base)
+    for body, test_context in itertools.chain(bodies, _scenarios(config, context)):
+        source_tests += _expand(body, default, test_context, _TESTS_MAX - len(source_tests))
     return source_tests
 
 
-def _default_test(
-    config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> Mapping[str, Any]:
+def _default_test(config: Mapping[str, Any], context: Context) -> Mapping[str, Any]:
     default = config.get("defaultTest")
-    default_place = place_of(config, "defaultTest", otherwise=place)
+    context = context.locate(config, "defaultTest")
     if isinstance(default, str):
         try:
             path = context.repository.resolve(default, context.base)
             default = None if _CODE.search(default) else context.repository.read_yaml(path)
             if default is None:
-                context.note(
-                    "manual", default_place, "`defaultTest` is code, which is not run, or empty"
-                )
+                context.note("manual", "`defaultTest` is code, which is not run, or empty")
         except SourceError as error:
-            context.note("manual", default_place, f"`defaultTest` is not imported: {error}")
+            context.note("manual", f"`defaultTest` is not imported: {error}")
     return mapping_of(default)
 
 
 def _tests_in(
-    source: Any, place: SourcePlace, base: Path, context: Context, depth: int = 0
-) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
-    """The tests in a value of the key `tests`, with their places."""
+    source: Any, context: Context, base: Path, depth: int = 0
+) -> Iterator[tuple[Mapping[str, Any], Context]]:
+    """The tests in a value of the key `tests`, with their contexts."""
     if source is None:
         return
     if depth > _FILES_DEPTH_MAX:
-        context.note("manual", place, "files refer to each other without end")
+        context.note("manual", "files refer to each other without end")
         return
     if isinstance(source, str):
-        yield from _read_reference(source, place, base, context, depth)
+        yield from _read_reference(source, context, base, depth)
     elif is_mapping(source):
-        body = source
-        if isinstance(body.get("path"), str) and "vars" not in body and "assert" not in body:
-            yield from _read_reference(body["path"], place, base, context, depth)
+        if isinstance(source.get("path"), str) and source.keys().isdisjoint({"vars", "assert"}):
+            yield from _read_reference(source["path"], context, base, depth)
         else:
-            yield body, place_of(body, otherwise=place)
+            yield source, context.locate(source)
     elif is_list(source):
-        for item, item_place in placed(source, place):
-            yield from _tests_in(item, item_place, base, context, depth)
+        for item, item_context in context.locate_items(source):
+            yield from _tests_in(item, item_context, base, depth)
     else:
-        context.note("dropped", place, f"a test is a mapping, not {source!r}")
+        context.note("dropped", f"a test is a mapping, not {source!r}")
 
 
 def _read_reference(
-    reference: str, place: SourcePlace, base: Path, context: Context, depth: int
-) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
+    reference: str, context: Context, base: Path, depth: int
+) -> Iterator[tuple[Mapping[str, Any], Context]]:
     if _REMOTE.match(reference):
-        text = "tests on a server are not read; save them as CSV or YAML"
-        context.note("manual", place, text)
+        context.note("manual", "tests on a server are not read; save them as CSV or YAML")
         return
     if _CODE.search(reference):
         text = "tests are generated by code, which is not run; save its tests as YAML"
-        context.note("manual", place, text)
+        context.note("manual", text)
         return
     try:
         paths = context.repository.find(reference, base)
     except SourceError as error:
-        context.note("manual", place, f"tests are missing: {error}")
+        context.note("manual", f"tests are missing: {error}")
         return
     for path in paths:
         try:
-            yield from _read_file(path, place, context, depth)
+            yield from _read_file(path, context, depth)
         except (SourceError, InvalidFileError) as error:
-            context.note("manual", place, f"tests are missing: {error}")
+            context.note("manual", f"tests are missing: {error}")
 
 
 def _read_file(
-    path: Path, place: SourcePlace, context: Context, depth: int
-) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
+    path: Path, context: Context, depth: int
+) -> Iterator[tuple[Mapping[str, Any], Context]]:
     repository = context.repository
     suffix = path.suffix.lower()
     if path.is_dir():
@@ -181,33 +173,28 @@ def _read_file(
         repository.read_json_lines(path) if suffix == ".jsonl" else repository.read_yaml(path)
     )
     if document is None:
-        context.note("dropped", place, f"{repository.relative(path)} is empty")
+        context.note("dropped", f"{repository.relative(path)} is empty")
         return
     if is_mapping(document) and isinstance(document.get("tests"), list | str):
         document = document["tests"]
-    file_place = SourcePlace(path=repository.relative(path))
-    document_place = place_of(document, otherwise=file_place)
-    yield from _tests_in(document, document_place, path.parent, context, depth + 1)
+    file_context = context.move_to(context.suite.place(path)).locate(document)
+    yield from _tests_in(document, file_context, path.parent, depth + 1)
 
 
 def _scenarios(
-    config: Mapping[str, Any], context: Context, place: SourcePlace
-) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
+    config: Mapping[str, Any], context: Context
+) -> Iterator[tuple[Mapping[str, Any], Context]]:
     """The tests of scenarios: all combinations of their tests and configurations."""
-    scenarios = config.get("scenarios")
-    if scenarios is None:
-        return
-    scenarios_place = place_of(config, "scenarios", otherwise=place)
-    for scenario, scenario_place in _tests_in(scenarios, scenarios_place, context.base, context):
-        places = {
-            key: place_of(scenario, key, otherwise=scenario_place) for key in ("config", "tests")
-        }
+    scenarios = _tests_in(
+        config.get("scenarios"), context.locate(config, "scenarios"), context.base
+    )
+    for scenario, scenario_context in scenarios:
         configs, tests = (
-            [*_tests_in(scenario.get(key), key_place, context.base, context)]
-            or [({}, scenario_place)]
-            for key, key_place in places.items()
+            [*_tests_in(scenario.get(key), scenario_context.locate(scenario, key), context.base)]
+            or [({}, scenario_context)]
+            for key in ("config", "tests")
         )
-        for (data, _), (test, test_place) in itertools.product(configs, tests):
+        for (data, _), (test, test_context) in itertools.product(configs, tests):
             merged: dict[str, Any] = {**data, **test}
             for key in ("vars", "options", "metadata"):
                 parts = [part[key] for part in (data, test) if is_mapping(part.get(key))]
@@ -219,46 +206,42 @@ def _scenarios(
             merged["assert"] = asserts[0] if len(asserts) == 1 else all_assertions
             if not merged.get("description") and isinstance(scenario.get("description"), str):
                 merged["description"] = scenario["description"]
-            yield merged, test_place
+            yield merged, test_context
 
 
 def _expand(
-    body: Mapping[str, Any],
-    default: Mapping[str, Any],
-    context: Context,
-    place: SourcePlace,
-    tests_max: int,
+    body: Mapping[str, Any], default: Mapping[str, Any], context: Context, tests_max: int
 ) -> Iterator[SourceTest]:
     """The tests that one test stands for: a list of values is a test for each of them."""
     try:
         scenario_vars = {**_vars(default.get("vars"), context), **_vars(body.get("vars"), context)}
         options = {**mapping_of(default.get("options")), **mapping_of(body.get("options"))}
-        scenario_vars = _transform(scenario_vars, options, context, place)
+        scenario_vars = _transform(scenario_vars, options, context)
         alone = bool(options.get("disableVarExpansion"))
         values = [
-            _values(name, value, context, place, alone=alone)
-            for name, value in scenario_vars.items()
+            _values(name, value, context, alone=alone) for name, value in scenario_vars.items()
         ]
         count = math.prod(map(len, values))
     except (SourceError, InvalidFileError) as error:
-        context.note("manual", place, f"a test is not imported: {error}")
+        context.note("manual", f"a test is not imported: {error}")
         return
     if count > tests_max:
         text = f"a test is not imported: its lists make {count:,} tests, of {_TESTS_MAX:,} in all"
-        context.note("manual", place, text)
+        context.note("manual", text)
         return
     for key in sorted(body.keys() - _KEYS):
         kind: NoteKind = "manual" if key == "assertScoringFunction" else "dropped"
-        context.note(kind, place, f"`{key}` of a test is not imported")
-    assertions = _assertions(default, body, options, place)
+        context.note(kind, f"`{key}` of a test is not imported")
+    sources = [body] if options.get("disableDefaultAsserts") else [default, body]
+    assertions = [assertion for source in sources for assertion in _assertions(source, context)]
     description = str(body.get("description") or body.get("name") or "")
     metadata = {**mapping_of(default.get("metadata")), **mapping_of(body.get("metadata"))}
     threshold = body.get("threshold", default.get("threshold"))
     for combination in itertools.product(*values):
-        rendered = _resolve(dict(zip(scenario_vars, combination, strict=True)), context, place)
-        context.note_environment(rendered, place)
+        rendered = _resolve(dict(zip(scenario_vars, combination, strict=True)), context)
+        context.note_environment(rendered)
         yield SourceTest(
-            description=context.render(description, rendered, place),
+            description=context.render(description, rendered),
             vars=rendered,
             assertions=assertions,
             options=options,
@@ -267,7 +250,7 @@ def _expand(
             prompts=_names(body.get("prompts"), None, default.get("prompts")),
             output=body.get("providerOutput", default.get("providerOutput")),
             metadata=metadata,
-            place=place,
+            context=context,
         )
 
 
@@ -300,7 +283,7 @@ def _vars(source: Any, context: Context) -> dict[str, Any]:
 
 
 def _transform(
-    values: dict[str, Any], options: Mapping[str, Any], context: Context, place: SourcePlace
+    values: dict[str, Any], options: Mapping[str, Any], context: Context
 ) -> dict[str, Any]:
     """Apply `transformVars`, if it only adds constants."""
     code = options.get("transformVars")
@@ -309,20 +292,18 @@ def _transform(
     constants = constant_vars(code) if isinstance(code, str) else None
     if constants is None:
         text = "`transformVars` is code that is not run; the variables stay as they are"
-        context.note("manual", place, text)
+        context.note("manual", text)
         return values
     names = ", ".join(constants)
-    context.note("changed", place, f"`transformVars` became the variables {names} of each test")
+    context.note("changed", f"`transformVars` became the variables {names} of each test")
     return {**values, **constants}
 
 
-def _values(
-    name: str, value: Any, context: Context, place: SourcePlace, *, alone: bool
-) -> list[Any]:
+def _values(name: str, value: Any, context: Context, *, alone: bool) -> list[Any]:
     """The values of a variable."""
     # As in promptfoo, a list is a value itself unless it begins with a text.
     if is_list(value) and not alone and value and isinstance(value[0], str):
-        return [item for part in value for item in _values(name, part, context, place, alone=True)]
+        return [item for part in value for item in _values(name, part, context, alone=True)]
     if not (isinstance(value, str) and value.startswith("file://")):
         return [value]
     if _CODE.search(value):
@@ -342,7 +323,7 @@ def _content(path: Path, context: Context) -> str:
     return text.strip()
 
 
-def _resolve(values: dict[str, Any], context: Context, place: SourcePlace) -> dict[str, Any]:
+def _resolve(values: dict[str, Any], context: Context) -> dict[str, Any]:
     """The variables with those filled in that they insert themselves."""
     resolved = {
         name: re.sub(r"\n\Z", "", value) if isinstance(value, str) else value
@@ -356,7 +337,7 @@ def _resolve(values: dict[str, Any], context: Context, place: SourcePlace) -> di
         if resolved == before:
             break
         if any(len(value) > _VALUE_MAX for value in resolved.values() if isinstance(value, str)):
-            context.note("manual", place, "variables insert each other without end")
+            context.note("manual", "variables insert each other without end")
             return values
     return resolved
 
@@ -371,45 +352,29 @@ def _fill(text: str, values: Mapping[str, Any]) -> str:
     return re.sub(r"\{\{\s*(\w+)\s*\}\}", replace, text)
 
 
-def _assertions(
-    default: Mapping[str, Any],
-    body: Mapping[str, Any],
-    options: Mapping[str, Any],
-    place: SourcePlace,
-) -> list[Assertion]:
-    assertions: list[Assertion] = []
-    sources = [body] if options.get("disableDefaultAsserts") else [default, body]
-    for source in sources:
-        asserts_in = source.get("assert")
-        parts = asserts_in if is_list(asserts_in) else [asserts_in] if asserts_in else []
-        assertions += [
-            Assertion(body=part, place=_place(part, asserts_in, number, place))
-            for number, part in enumerate(parts)
-            if is_mapping(part)
-        ]
-    return assertions
-
-
-def _place(part: Any, source: Any, number: int, place: SourcePlace) -> SourcePlace:
-    """The place of an assertion; merged lists have none."""
-    part_place = place_of(part, otherwise=place)
-    return part_place if part_place != place else place_of(source, number, otherwise=place)
+def _assertions(source: Mapping[str, Any], context: Context) -> Iterator[Assertion]:
+    """The assertions of a test, each with its context; merged lists have no lines."""
+    asserts = source.get("assert")
+    for part, part_context in context.locate_items(asserts if is_list(asserts) else [asserts]):
+        if is_mapping(part):
+            yield Assertion(body=part, context=part_context.locate(part))
 
 
 def _csv_tests(
     text: str, name: str, context: Context
-) -> Iterator[tuple[Mapping[str, Any], SourcePlace]]:
+) -> Iterator[tuple[Mapping[str, Any], Context]]:
     """The tests of a CSV file, with a column for each variable, `__expected` and others."""
     csv.field_size_limit(16 * 1024 * 1024)
     reader = csv.reader(io.StringIO(text, newline=""))
     header = next(reader, list[str]())
     line = reader.line_num + 1
     for row in reader:
-        place, line = SourcePlace(path=name, line=line), reader.line_num + 1
+        row_context = context.move_to(SourcePlace(path=name, line=line))
+        line = reader.line_num + 1
         if any(cell.strip() for cell in row):
             if len(row) > len(header):
-                context.note("manual", place, "the row has more cells than the header")
-            yield _csv_test(dict(zip(header, row, strict=False))), place
+                row_context.note("manual", "the row has more cells than the header")
+            yield _csv_test(dict(zip(header, row, strict=False))), row_context
 
 
 def _csv_test(row: Mapping[str, str]) -> dict[str, Any]:

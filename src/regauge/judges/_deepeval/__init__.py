@@ -39,7 +39,6 @@ __all__ = ["FIELDS", "Fields", "deepeval"]
 _DEFAULT_PARAMETERS: Final[Mapping[str, JSON]] = MappingProxyType({"temperature": 0.0})
 METRICS: Final = Lexicon("regauge.judges", file="data/deepeval.toml")
 """The known parts of deepeval's metrics."""
-_RUN_OPTIONS: Final = ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model")
 
 
 def deepeval(
@@ -120,7 +119,7 @@ def _check(metric: object, options: Mapping[str, Any], label: str) -> object:
     """
     from regauge.judges._deepeval._judge import check_options, kind_of, metric_name
 
-    for option in _RUN_OPTIONS:
+    for option in ("model", "async_mode", "verbose_mode", "eval_mode", "system_one_model"):
         if option in options:
             raise UsageError(f"deepeval: {option!r} is set by the run; remove it")
     if not (isinstance(metric, str) or callable(metric) or hasattr(metric, "measure")):
@@ -176,9 +175,6 @@ provider_transcript against
 """
 FIELDS: Final = tuple(_FIELD_NAMES.split())
 """deepeval's names for the parts of a test case; `against` is the competing output."""
-
-_ROOTS: Final = ("inputs", "expected", "answer")
-_LISTS: Final = frozenset({"context", "retrieval_context"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +262,7 @@ class Fields:
 
 def _steps(path: str, *, judge: str) -> Steps:
     steps = parse_path(path)
-    if not steps or steps[0] not in _ROOTS:
+    if not steps or steps[0] not in {"inputs", "expected", "answer"}:
         fix = "write inputs.NAME, expected, expected.NAME, answer or answer.NAME"
         raise UsageError(f"{judge}: {path!r} is not a source of a field", fix=fix)
     return steps
@@ -346,7 +342,7 @@ def _shape(name: str, value: JSON) -> JSON:
     """The value as a text, or as a list of texts, for the fields that require it."""
     if name in METRICS.words("text_fields"):
         return _text(value)
-    return [*map(_text, as_list(value))] if name in _LISTS else value
+    return [*map(_text, as_list(value))] if name in {"context", "retrieval_context"} else value
 
 
 def _text(value: JSON) -> str:

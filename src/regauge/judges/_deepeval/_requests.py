@@ -370,9 +370,6 @@ T = TypeVar("T")
 ATTEMPTS_PER_CALL: Final = 2
 """The maximum attempts of a call with unreadable responses."""
 
-_UNREADABLE: Final = ResponseError.wrong
-_STEPS_SCHEMA: Final = "Steps"
-_LOGPROB_PARAMETERS: Final = frozenset({"logprobs", "top_logprobs"})
 _GRADE: Final[Mapping[str, Any]] = MappingProxyType(
     {"type": "object", "properties": {"reason": {"type": "string"}, "score": {"type": "number"}}}
 )
@@ -494,7 +491,7 @@ class MetricCalls:
     async def _read_response(self, prompt: str, schema: type[BaseModel] | None) -> BaseModel | str:
         request = self._request(prompt, _response_format_of(schema) if schema else None)
         # Steps depend on the criteria alone, so all cases and trials share one response.
-        if schema is not None and schema.__name__ == _STEPS_SCHEMA:
+        if schema is not None and schema.__name__ == "Steps":
             request = request.for_trial(0)
         form = f"as {schema.__name__}" if schema else "as text"
         read = functools.partial(read_response, schema=schema)
@@ -519,7 +516,7 @@ class MetricCalls:
         problem, raw = "", None
         for attempt in range(ATTEMPTS_PER_CALL):
             response = await self._complete(
-                request if not attempt else repeat_request(request, _UNREADABLE)
+                request if not attempt else repeat_request(request, ResponseError.wrong)
             )
             raw = response.text if response.text is not None else response.refusal
             try:
@@ -567,7 +564,7 @@ class MetricCalls:
         parameters = {
             name: value
             for name, value in self._parameters.items()
-            if with_logprobs or name not in _LOGPROB_PARAMETERS
+            if with_logprobs or name not in {"logprobs", "top_logprobs"}
         }
         return CompletionRequest(
             provider=self._model.provider,

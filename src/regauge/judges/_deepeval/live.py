@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 _current: Final[ContextVar[MetricCalls | None]] = ContextVar("regauge_metric_calls", default=None)
 
-_FLIPPED: Final = ("HallucinationMetric", "BiasMetric", "ToxicityMetric", "MisuseMetric")
-
 
 @contextmanager
 def route_calls(metric_calls: MetricCalls) -> Generator[None]:
@@ -167,7 +165,7 @@ def install(model: RunModel) -> None:
     mixin = _module("metrics.base_metric").PromptMixin
     mixin._get_prompt = _fence_template(fill)  # noqa: SLF001 - the one place where templates are filled
     # These warn once per process, and projects turn warnings into errors.
-    flipped.update(_FLIPPED)
+    flipped.update(("HallucinationMetric", "BiasMetric", "ToxicityMetric", "MisuseMetric"))
     _module("metrics.arena_g_eval.utils").random = _SeededRandom()
     _module("utils").nest_asyncio = _NoNesting(nesting)
     for node, validate in zip(nodes, validations, strict=True):
@@ -284,11 +282,6 @@ _PATTERN_S: Final = 1.0
 
 _ABOUT: Final = ("input", "actual_output")
 
-_ABOUT_TURNS: Final = ("role", "content")
-
-_ANSWER: Final = "answer"
-
-_RIVAL: Final = "against"
 
 _TRACE: Final = "metrics of agents read the trace there"
 
@@ -427,7 +420,7 @@ def _construct(kind: Any, options: Mapping[str, Any], *, name: str, fields: Sequ
             arguments.setdefault(key, value)
     if {"evaluation_params", "name"} <= {*parameters} and "evaluation_params" not in arguments:
         supported = {part.value for part in _params_of(kind)}
-        about = _ABOUT_TURNS if issubclass(kind, BaseConversationalMetric) else _ABOUT
+        about = ("role", "content") if issubclass(kind, BaseConversationalMetric) else _ABOUT
         names = (*about, *(n for n in fields if n in supported))
         arguments["evaluation_params"] = _params(kind, [*dict.fromkeys(names)])
     try:
@@ -544,8 +537,8 @@ def _arena_case(fields: Mapping[str, JSON]) -> ArenaTestCase:
     rival = {**fields, "actual_output": fields.get("against")}
     return ArenaTestCase(
         contestants=[
-            Contestant(name=_ANSWER, test_case=_single_turn(fields)),
-            Contestant(name=_RIVAL, test_case=_single_turn(rival)),
+            Contestant(name="answer", test_case=_single_turn(fields)),
+            Contestant(name="against", test_case=_single_turn(rival)),
         ]
     )
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from regauge.providers import Completion, ModelId
 
 
-_JUDGED = frozenset({"answer", "first", "second"})
-
-
 def judged_text(completion: Completion, case: GoldenCase, field: str) -> str | Verdict:
     """The text to judge: the output or a field of it, or an abstention without text."""
     output = JudgedOutput.from_completion(completion, case)
@@ -102,7 +99,7 @@ def case_text(name: str, case: GoldenCase, *, judge: str, reference: Expected | 
     Raises:
         JudgeError: The case has no value for it.
     """
-    if name in _JUDGED:
+    if name in {"answer", "first", "second"}:
         raise JudgeError(f"{judge}: nothing fills {{{{{name}}}}}", judge=judge)
     if name in case.inputs:
         return text_of_value(case.inputs[name])

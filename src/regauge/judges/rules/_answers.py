@@ -32,7 +32,6 @@ Which = Literal["first", "last", "only", "any"]
 # A number in parts, such as `1 d 2 h 3 min`, has at most one part per unit; the time of a judgement
 # grows with this limit.
 _PARTS_MAX = 32
-_IN_PARTS = frozenset({"time", "length", "mass"})
 
 
 @rule(version=6, about="correctness")
@@ -130,7 +129,7 @@ def _join_units(text: str, decimal: Mark | None, last: int | None) -> Iterator[N
             total
             and larger
             and smaller
-            and larger[0] == smaller[0] in _IN_PARTS
+            and larger[0] == smaller[0] in {"time", "length", "mass"}
             and larger[1] > smaller[1]
             and _WORDS.joined.fullmatch(text, total.end, part.start)
         ):
@@ -245,12 +244,9 @@ def bare_answer(text: str) -> str:
     return text.strip("$").strip(_AROUND_ANSWER) if is_math else text
 
 
-_BOOLEANS: Final = {True: {"true", "yes"}, False: {"false", "no"}}
-
-
 def _equals_answer(text: str, expected: JSON) -> bool:
     if isinstance(expected, bool):
-        return text.casefold() in _BOOLEANS[expected]
+        return text.casefold() in {True: {"true", "yes"}, False: {"false", "no"}}[expected]
     if is_number(expected):
         numbers = [*numbers_in(text)]
         return len(numbers) == 1 and is_close(numbers[0].value, expected, within=0, relative=1e-9)

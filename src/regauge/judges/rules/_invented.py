@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["no_new_names", "no_new_numbers", "no_new_times"]
 
 _WORDS: Final = Lexicon("regauge.judges", file="data/values.toml")
-_AMBIGUOUS_LETTERS = frozenset("KMB")
 
 
 def _source(output: JudgedOutput, inputs: Sequence[str]) -> str:
@@ -68,7 +67,7 @@ def number_readings(text: str) -> list[tuple[str, list[set[str]]]]:
             is_money = _WORDS.money.search(text, max(0, match.start() - 5), match.start())
             if letter == "k" or (is_money and letter in MONEY_SCALES):
                 readings = _multiply(readings, MONEY_SCALES[letter])
-            elif letter in _AMBIGUOUS_LETTERS:
+            elif letter in "KMB":
                 readings = readings + _multiply(readings, MONEY_SCALES[letter])
         numbers.append((text[match.start() : end], readings))
         previous_end = end
