@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
@@ -39,7 +40,7 @@ from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.delivery import evidence_lines, headline
 from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, read_notes
-from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions, unused_text
+from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions
 from regauge.refine.runs import (
     RESUMABLE_STOPS,
     begin_run,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine.document import RefinementResult
     from regauge.refine.loop import LoopState, Note
+    from regauge.refine.refinement import Removal
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
@@ -485,9 +487,7 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         proposers=tuple(name.strip() for name in names if name.strip()),
         model=values["refiner_model"] or settings.model or "",
         cycles=option("max_cycles"),
-        removals=unused_text(project, load_prompt(find_prompt(prompt, root=project.root)))
-        if values["remove_unused"]
-        else (),
+        removals=_unused_text(project, prompt) if values["remove_unused"] else (),
         calls=option("budget_calls"),
         model_calls=option("budget_refiner_calls"),
         fix_flaky=values["fix_flaky"] or settings.fix_flaky,
@@ -501,6 +501,33 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         max_tokens=settings.max_tokens,
         context_tokens=settings.context_tokens,
     )
+
+
+def _unused_text(project: Project, name: str) -> tuple[Removal, ...]:
+    """The instructions without effect, or with a harmful one, in the committed file of mutants.
+
+    Raises:
+        UsageError: The file is missing, of another text of the prompt, or has none.
+    """
+    from regauge.mutate import load_mutants
+
+    measure = f"regauge mutate {shlex.quote(name)}"
+    file = load_mutants(project, name)
+    if file is None:
+        raise UsageError(f"{name} has no mutants yet", fix=measure)
+    if file.digest != load_prompt(find_prompt(name, root=project.root)).digest:
+        raise UsageError(f"the mutants of {name} are of another text of the prompt", fix=measure)
+    places = {
+        (int(row.span.part[len("messages[") : -1]), row.span.start, row.span.end)
+        for row in file.mutants
+        if row.kind in {"no-effect", "harmful"}
+        and row.operator.startswith("delete-")
+        and row.span.part.startswith("messages[")
+    }
+    if not places:
+        raise UsageError(f"{name} has no text without effect", fix="nothing to remove")
+    # From the end, so that each place is valid until its turn.
+    return tuple(sorted(places, reverse=True))
 
 
 def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None:

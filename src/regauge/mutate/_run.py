@@ -155,7 +155,7 @@ class _Run:
 
     async def _classify(
         self,
-        edit: Mutant | Mutation,
+        edit: Mutation,
         only: Collection[str] | None,
         first: Collection[str] = (),
     ) -> Classification:

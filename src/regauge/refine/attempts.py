@@ -96,11 +96,6 @@ class Attempt:
             ops="+".join(sorted({kind_of(op) for op in edit.ops})),
         )
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Attempt:
-        """Read the document that `asdict` makes; a ValueError for any other document."""
-        return TypeAdapter(cls).validate_python(document)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRefusal:
@@ -120,6 +115,11 @@ class Memory:
 
     attempts: tuple[Attempt, ...] = ()
     incumbents: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, attempts: Iterable[Mapping[str, Any]]) -> Memory:
+        """Read attempts that `asdict` made; a ValueError for any other document."""
+        return cls(TypeAdapter(tuple[Attempt, ...]).validate_python(tuple(attempts)))
 
     def with_attempts(self, *entries: Attempt) -> Memory:
         """The memory with more entries at the end."""

@@ -399,11 +399,8 @@ def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[Edi
     """Every edit that a run tried, with its last result."""
     accepted = "kept" if has_proposal else "not-verified"
     return [
-        EditResult(
-            strategy=attempt.strategy,
-            proposer=attempt.proposer,
-            ops=attempt.ops,
-            result=accepted if attempt.result == "accepted" else attempt.result,
+        EditResult.from_attempt(
+            attempt, accepted if attempt.result == "accepted" else attempt.result
         )
         for attempt in {attempt.after: attempt for attempt in attempts}.values()
     ]
