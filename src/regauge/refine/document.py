@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -176,12 +176,6 @@ class EditResult(_RefinementDocument):
     proposer: str
     ops: str
     result: str
-
-    @classmethod
-    def from_attempt(cls, attempt: Attempt, result: str) -> Self:
-        """The edit of an attempt."""
-        kind = {name: getattr(attempt, name) for name in ("strategy", "proposer", "ops")}
-        return cls(**kind, result=result)
 
 
 class UnverifiedEdit(Selection):

@@ -398,11 +398,18 @@ def readable_results(project: Project, *, warn: Callable[[str], object]) -> list
     return results
 
 
+def edit_result(attempt: Attempt, result: str) -> EditResult:
+    """An edit that a run tried, with its last result."""
+    return EditResult(
+        strategy=attempt.strategy, proposer=attempt.proposer, ops=attempt.ops, result=result
+    )
+
+
 def _with_rejected(result: RefinementResult, numbers: Iterable[int]) -> RefinementResult:
     """The result, whose kept edits of some changes, from 1, were rejected by a user."""
     edits = [*result.edits]
     for number in numbers:
-        edit = EditResult.from_attempt(result.changes[number - 1].attempt, "kept")
+        edit = edit_result(result.changes[number - 1].attempt, "kept")
         if edit in edits:
             edits[edits.index(edit)] = edit.model_copy(update={"result": "rejected-by-person"})
     return result.model_copy(update={"edits": edits})
