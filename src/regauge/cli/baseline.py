@@ -25,12 +25,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.gate import (
-    SESSIONS,
-    DetectableDrop,
-    TopUpPolicy,
-    policy_of,
-)
+from regauge.gate import SESSIONS, DetectableDrop, TopUpPolicy, policy_of
 from regauge.gate.baselines import load_baseline
 from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
 from regauge.maintenance.baselines import BaselineUpdate
@@ -103,9 +98,7 @@ def command() -> None:
     help="Hours between sessions.",
 )
 @click.option(
-    "--new-session",
-    is_flag=True,
-    help="Start a new session now, ignoring --session-gap.",
+    "--new-session", is_flag=True, help="Start a new session now, ignoring --session-gap."
 )
 @click.option("--issue", is_flag=True, help="Open an issue on GitHub if a case passes less often.")
 @model_option()

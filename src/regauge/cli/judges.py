@@ -37,13 +37,7 @@ from regauge.datasets import GoldenCase, find_dataset, load_dataset
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.files import write_whole
-from regauge.judges import (
-    UnboundJudge,
-    describe,
-    judge_from_spec,
-    judge_kinds,
-    registered_judges,
-)
+from regauge.judges import UnboundJudge, describe, judge_from_spec, judge_kinds, registered_judges
 from regauge.judges.calibration import (
     Labels,
     LabelSheet,

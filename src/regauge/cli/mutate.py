@@ -28,12 +28,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo, echo_lines, short_path
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.maintenance.collection import (
-    is_partial,
-    left_out_errors,
-    option_words,
-    with_evals,
-)
+from regauge.maintenance.collection import is_partial, left_out_errors, option_words, with_evals
 from regauge.maintenance.mutation import MutationOptions, MutationRun, append_suggestions
 from regauge.model_id import is_simulated
 from regauge.mutate import (

@@ -221,9 +221,7 @@ def workflow_command(
     "--trial", type=click.IntRange(min=0), metavar="N", help="--from-run: the trial to use."
 )
 @click.option(
-    "--expected-from-output",
-    is_flag=True,
-    help="--from-run: use the output as the expected value.",
+    "--expected-from-output", is_flag=True, help="--from-run: use the output as the expected value."
 )
 @click.option("--edit", is_flag=True, help="Edit the case before it is added.")
 @click.option(

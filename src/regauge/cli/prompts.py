@@ -22,13 +22,7 @@ from regauge.cli._options import (
     model_option,
     parse_inputs,
 )
-from regauge.cli._targets import (
-    TargetCommands,
-    interval_bar,
-    measured_lines,
-    rate_text,
-    sparkline,
-)
+from regauge.cli._targets import TargetCommands, interval_bar, measured_lines, rate_text, sparkline
 from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_path
 from regauge.errors import GitError, LockError, PromptError, UsageError
 from regauge.files import write_whole

@@ -37,14 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.datasets import Dataset, GoldenCase
-    from regauge.gate import (
-        BaseCommit,
-        CaseReport,
-        Comparison,
-        EvalBase,
-        GateCase,
-        GateResult,
-    )
+    from regauge.gate import BaseCommit, CaseReport, Comparison, EvalBase, GateCase, GateResult
     from regauge.mutate._operators import Mutant, Operator
     from regauge.mutate._report import Guards, MutantRow
     from regauge.mutate._types import Case, Classification, MutantClass
@@ -498,8 +491,7 @@ class _Change:
         self._settings = base_commit.newest.settings.mutate
         self._notes: list[str] = []
         operators = choose_operators(
-            self._settings.operators,
-            warn=lambda text: self._notes.append(" ".join(text.split())),
+            self._settings.operators, warn=lambda text: self._notes.append(" ".join(text.split()))
         )
         evals = [eval_.candidate for eval_ in group]
         base_prompt = base_commit.prompt(prompt)

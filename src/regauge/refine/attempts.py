@@ -36,11 +36,7 @@ _REJECTED_BY_USER: AttemptResult = "rejected-by-person"
 AGAINST: frozenset[AttemptResult] = frozenset(
     {"refuted", "overfit", "suite-refused", _REJECTED_BY_USER}
 )
-_CHANCES: dict[AttemptResult, int] = {
-    "undecided": 2,
-    "screened-out": 2,
-    "accepted": 1,
-}
+_CHANCES: dict[AttemptResult, int] = {"undecided": 2, "screened-out": 2, "accepted": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,17 +42,8 @@ from regauge.refine.loop._state import (
     TrialResults,
 )
 from regauge.refine.problem import problem_of, redact_feedback
-from regauge.refine.proposers.model import (
-    ProposerCalls,
-    request_critique,
-    request_edits,
-)
-from regauge.refine.subject import (
-    CandidateTargets,
-    cases_of,
-    deciding_judges,
-    public_texts,
-)
+from regauge.refine.proposers.model import ProposerCalls, request_critique, request_edits
+from regauge.refine.subject import CandidateTargets, cases_of, deciding_judges, public_texts
 from regauge.runner import PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:

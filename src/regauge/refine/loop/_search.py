@@ -8,16 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NO_TRIALS
-from regauge.refine.analysis import (
-    Tally,
-    p_better,
-    p_worse,
-    tail,
-)
-from regauge.refine.edits import (
-    apply,
-    count_lost_words,
-)
+from regauge.refine.analysis import Tally, p_better, p_worse, tail
+from regauge.refine.edits import apply, count_lost_words
 from regauge.refine.guards import text_warnings
 from regauge.refine.loop._candidates import (
     add_attempt,
@@ -410,11 +402,7 @@ def after_confirm(state: LoopState) -> LoopState:
     if candidate.suspicion:  # it needs more evidence
         bound /= test.looks_max
     harmed, surely = _find_harm(state, new)
-    numbers = {
-        "p": p,
-        "bound": bound,
-        "look": state.look_number,
-    }
+    numbers = {"p": p, "bound": bound, "look": state.look_number}
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         return _drop(state, f"{harmed} gets worse", numbers)

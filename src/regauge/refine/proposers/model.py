@@ -19,14 +19,7 @@ from regauge.judges.output import find_json
 from regauge.lexicon import Lexicon
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest, approximate_tokens
-from regauge.refine.edits import (
-    REWRITE,
-    Edit,
-    EditError,
-    PromptText,
-    op_from_json,
-    ops_between,
-)
+from regauge.refine.edits import REWRITE, Edit, EditError, PromptText, op_from_json, ops_between
 from regauge.refine.loop._state import (
     Critique,
     CritiqueKind,
@@ -658,11 +651,7 @@ class ModelProposer:
         return compose
 
     def _request(
-        self,
-        name: str,
-        texts: Mapping[str, str],
-        trial: int = 0,
-        temperature: float | None = None,
+        self, name: str, texts: Mapping[str, str], trial: int = 0, temperature: float | None = None
     ) -> CompletionRequest:
         prompt = load_packaged("regauge.refine", name)
         trial += self.seed * _TRIALS_PER_SEED
