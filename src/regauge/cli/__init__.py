@@ -88,7 +88,7 @@ _HOMES = {
     **dict.fromkeys(("bump", "diff", "log", "show"), "prompts"),
     **dict.fromkeys(("doctor", "lint"), "lint"),
     **dict.fromkeys(("completion", "schema"), "completion"),
-    "import": "import_",
+    **dict.fromkeys(("import", "init"), "init"),
 }
 
 _EPILOG = """\

@@ -25,6 +25,7 @@ from regauge.cli._options import (
     from_run_option,
     json_option,
     judge_model_option,
+    number_option,
     output_option,
     prune_option,
     read_file,
@@ -278,13 +279,11 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
 @command.command(name="calibrate", epilog=_CALIBRATE_EPILOG)
 @click.argument("judge", required=False)
 @judge_model_option
-@click.option(
+@number_option(
     "--repeats",
-    type=click.IntRange(min=1),
+    click.IntRange(min=1),
+    "Judgements per output: the first is compared with the label, the others with the first.",
     default=3,
-    show_default=True,
-    metavar="N",
-    help="Judgements per output: the first is compared with the label, the others with the first.",
 )
 @click.option(
     "--labels",

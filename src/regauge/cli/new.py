@@ -18,6 +18,7 @@ from regauge.cli._options import (
     input_option,
     install_option,
     json_option,
+    number_option,
     output_option,
     parse_inputs,
     refuse_options,
@@ -157,11 +158,10 @@ def _has_cases(project: Project, name: str) -> bool:
 
 @command.command(name="workflow", epilog=_epilog("workflow"))
 @click.argument("name", type=click.Choice(WORKFLOWS))
-@click.option(
+@number_option(
     "--shards",
-    type=click.IntRange(2, _SHARDS_MAX),
-    metavar="N",
-    help="For evals: deal the cases to N jobs, and join them in one check.",
+    click.IntRange(2, _SHARDS_MAX),
+    "For evals: deal the cases to N jobs, and join them in one check.",
 )
 @install_option
 @dry_run_option
@@ -217,9 +217,7 @@ def workflow_command(
 @dataset_option
 @from_run_option
 @click.option("--case", metavar="CASE", help="--from-run: the case to copy; by default ID.")
-@click.option(
-    "--trial", type=click.IntRange(min=0), metavar="N", help="--from-run: the trial to use."
-)
+@number_option("--trial", click.IntRange(min=0), "--from-run: the trial to use.")
 @click.option(
     "--expected-from-output", is_flag=True, help="--from-run: use the output as the expected value."
 )

@@ -22,6 +22,7 @@ from regauge.cli._options import (
     dry_run_option,
     json_option,
     model_option,
+    number_option,
     pr_option,
     proposers_option,
     record_option,
@@ -299,7 +300,6 @@ RUN = ""
 _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
 _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
 _FIX_FLAKY = "Also fix flaky checks, once nothing else fails."
-_REFINER_CALLS = "Calls of the refiner model."
 _REMOVE_UNUSED = "Fix nothing; remove text that `regauge mutate` found without effect."
 
 
@@ -316,17 +316,13 @@ class _RunCommand(click.Command):
 
 @click.command(name=RUN, cls=_RunCommand, epilog=_EPILOG)
 @click.argument("prompt", metavar="NAME")
-@click.option(
-    "--max-cycles", type=click.IntRange(min=1), metavar="N", help="Rounds of edit and test."
-)
-@click.option(
-    "--budget-refiner-calls", type=click.IntRange(min=0), metavar="N", help=_REFINER_CALLS
-)
+@number_option("--max-cycles", click.IntRange(min=1), "Rounds of edit and test.")
+@number_option("--budget-refiner-calls", click.IntRange(min=0), "Calls of the refiner model.")
 @click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
 @click.option("--remove-unused", is_flag=True, help=_REMOVE_UNUSED)
 @refiner_option
 @proposers_option
-@click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
+@number_option("--feedback-pr", click.IntRange(min=1), _FEEDBACK_PR, metavar="NUMBER")
 @click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
 @click.option(
     "--show-expected",
