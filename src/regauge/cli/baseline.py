@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Variance
     from regauge.runner import EvalSession
 
-__all__ = ["command"]
 
 # A year; a longer gap between sessions is probably a typo.
 _GAP_MAX_H = 24 * 366

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from regauge.scaffold import Install, ModelUse, PlannedFile
 
-__all__ = ["import_command", "init_command"]
 
 _EPILOG = """\
 \b

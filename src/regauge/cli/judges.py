@@ -75,8 +75,6 @@ if TYPE_CHECKING:
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
 
-__all__ = ["command"]
-
 
 _EPILOG = """\
 \b

@@ -40,7 +40,6 @@ from regauge.scaffold import (
     find_models,
     merge_pyproject,
     new_eval,
-    new_judge,
     new_prompt,
     new_target_eval,
     parse_install,
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.scaffold import NewFile, PlannedFile
 
-__all__ = ["command"]
 
 # GitHub runs no larger matrix.
 _SHARDS_MAX = 256
@@ -75,7 +73,6 @@ regauge new workflow evals
 regauge new workflow evals --shards 4
 """
 _AFTER_EVALS = ("comment", "refine")
-_OPEN_PULL_REQUESTS = ("baseline", "refine")
 
 
 def _epilog(command: str = "") -> str:
@@ -111,7 +108,8 @@ def prompt_command(name: str, *, dry_run: bool, as_json: bool) -> None:
 def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
     """Write prompts/judges/NAME.prompt.yml, a rubric for an LLM judge."""
     project = Project.find()
-    _write(project, new_judge(name, project.root), as_json=as_json, dry_run=dry_run)
+    files = new_prompt(name, project.root, is_rubric=True)
+    _write(project, files, as_json=as_json, dry_run=dry_run)
     if not (as_json or dry_run):
         echo(f'  next: write the criteria, then regauge bump {name}; in an eval: rubric("{name}")')
 
@@ -200,7 +198,7 @@ def workflow_command(
         return
     if install is None:
         echo(f"  it installs regauge from {source.source}")
-    if name in _OPEN_PULL_REQUESTS:
+    if name in ("baseline", "refine"):
         echo("  next: in the settings of the repository, let Actions create pull requests")
     if shards is not None:
         echo("  next: in the rules of the branch, require the check `Evals` alone")

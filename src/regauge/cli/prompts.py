@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from regauge.maintenance.target_states import TargetHistory, TargetState
     from regauge.prompts import Part, Prompt, VersionRecord
 
-__all__ = ["bump_command", "diff_command", "log_command", "show_command"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _BAR_WIDTH = 24

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.runner import EvalSession, MissingJudgements, PlannedTrial, RunProgress
 
-__all__ = ["command"]
-
 
 _EPILOG = """\
 \b

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
 
-__all__ = ["command", "refine_for_model"]
-
 
 def read_feedback(
     project: Project,
@@ -299,7 +297,6 @@ RUN = ""
 """The name of the command that `regauge refine NAME` runs: the group takes its options."""
 _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
 _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
-_FIX_FLAKY = "Also fix flaky checks, once nothing else fails."
 _REMOVE_UNUSED = "Fix nothing; remove text that `regauge mutate` found without effect."
 
 
@@ -318,7 +315,7 @@ class _RunCommand(click.Command):
 @click.argument("prompt", metavar="NAME")
 @number_option("--max-cycles", click.IntRange(min=1), "Rounds of edit and test.")
 @number_option("--budget-refiner-calls", click.IntRange(min=0), "Calls of the refiner model.")
-@click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
+@click.option("--fix-flaky", is_flag=True, help="Also fix flaky checks, once nothing else fails.")
 @click.option("--remove-unused", is_flag=True, help=_REMOVE_UNUSED)
 @refiner_option
 @proposers_option

@@ -48,9 +48,7 @@ if TYPE_CHECKING:
     from regauge.github import PullRequestEvent
     from regauge.reports import RunRecord
 
-__all__ = ["command"]
 
-_FAILED = frozenset({"failure", "timed_out", "startup_failure", "action_required"})
 _EPILOG = """\
 \b
 Examples:
@@ -267,7 +265,7 @@ def _find_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | Non
     try:
         directory = find_run(Project.find(), run)
     except UsageError:
-        if event.conclusion in _FAILED:
+        if event.conclusion in {"failure", "timed_out", "startup_failure", "action_required"}:
             return None
         raise
     return directory, read_record(directory)

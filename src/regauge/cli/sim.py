@@ -18,7 +18,6 @@ from regauge.errors import UsageError
 if TYPE_CHECKING:
     from regauge.sim.server import FaultPlan, RateLimit, SimServerOptions
 
-__all__ = ["command"]
 
 _RATE: Final = re.compile(r"(?P<count>\d+)\s*/\s*(?P<unit>s|m|min|h)")
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from regauge.github import Posted
     from regauge.project import Project
 _MARK = Mark(name="baseline")
-_LABEL = "regauge"
 
 
 def no_baseline(project: Project, name: str) -> RegaugeError:
@@ -186,7 +185,7 @@ def open_baseline_issue(
             title="Prompts pass less often on the default branch",
             body=issue_text(done),
             mark=_MARK,
-            labels=[_LABEL],
+            labels=["regauge"],
         )
 
 

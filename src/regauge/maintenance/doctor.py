@@ -392,9 +392,6 @@ def _find_unused(
             )
 
 
-_TOOLS = ("regauge", "pytest", "openai", "deepeval")
-
-
 def check_project(
     project: Project, evals: Path, environ: Mapping[str, str], *, offline: bool
 ) -> Iterator[DoctorResult]:
@@ -439,7 +436,7 @@ def check_project(
 
 def _versions() -> str:
     versions = [f"python {platform.python_version()}"]
-    for tool in _TOOLS:
+    for tool in ("regauge", "pytest", "openai", "deepeval"):
         try:
             versions.append(f"{tool} {version(tool)}")
         except PackageNotFoundError:

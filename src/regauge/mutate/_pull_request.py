@@ -317,9 +317,6 @@ def _is_usual(report: CaseReport) -> bool:
     return report.status in _USUAL and not fixed
 
 
-_UNGUARDED = frozenset({"survived", "no-effect", "harmful"})
-
-
 ChangeKind: TypeAlias = Literal["deleted", "added", "edited", "unguarded", "guarded"]
 
 
@@ -556,7 +553,7 @@ class _Change:
         return [
             mutant
             for id_, mutant in self.head.mutants.items()
-            if self.new_cases and self.head.kinds.get(id_) in _UNGUARDED
+            if self.new_cases and self.head.kinds.get(id_) in {"survived", "no-effect", "harmful"}
         ]
 
     def estimate(self) -> GuardEstimate | None:

@@ -65,7 +65,8 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
         and not state.has_readable_response
         and not proposal
     ):
-        reason, text = "unreadable", unreadable(state)
+        reason = "unreadable"
+        text = f"no response of the refiner model could be read: {state.unreadable_reason}"
     if state.better_release and not proposal:
         text = (
             f"{text}; {state.better_release.name} passes more often: {state.better_release.command}"
@@ -73,11 +74,6 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
     ending = Stop(reason=reason, proposal=proposal, text=text)
     state = state.note("stopped", f"{reason}: {text}")
     return replace(state, phase="stopped", stopped_phase=state.phase, stop=ending)
-
-
-def unreadable(state: LoopState) -> str:
-    """The message of a run without a readable response of the refiner model."""
-    return f"no response of the refiner model could be read: {state.unreadable_reason}"
 
 
 def after_baseline(state: LoopState) -> LoopState:
