@@ -73,9 +73,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "report": "Write a run as HTML, Markdown, JSON, CSV or PR comment",
         "migrate": "Gate prompts on another model",
     },
-    "Fix": {
-        "refine": "Propose a small revision that fixes failing cases",
-    },
+    "Fix": {"refine": "Propose a small revision that fixes failing cases"},
 }
 """The commands by group, in the order of `regauge --help`, with their one-line help."""
 HIDDEN = {
@@ -90,7 +88,7 @@ _HOMES = {
     **dict.fromkeys(("bump", "diff", "log", "show"), "prompts"),
     **dict.fromkeys(("doctor", "lint"), "lint"),
     **dict.fromkeys(("completion", "schema"), "completion"),
-    "import": "import_",
+    **dict.fromkeys(("import", "init"), "init"),
 }
 
 _EPILOG = """\

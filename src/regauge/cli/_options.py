@@ -108,6 +108,16 @@ class ModelName(click.ParamType):
         return str(value)
 
 
+def number_option(
+    name: str, kind: click.ParamType, text: str, *, default: float | None = None, metavar: str = "N"
+) -> Callable[[FC], FC]:
+    """An option for a number, whose default its help shows."""
+    shown = default is not None
+    return click.option(
+        name, type=kind, default=default, show_default=shown, metavar=metavar, help=text
+    )
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dry_run_option = click.option(
     "-n", "--dry-run", is_flag=True, help="Print planned calls, cost or files, then exit."
@@ -127,22 +137,8 @@ judge_model_option = click.option(
     metavar="ID",
     help="Model of judges that name none, as provider:model.",
 )
-seed_option = click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Random seed.",
-)
-limit_option = click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Most items.",
-)
+seed_option = number_option("--seed", click.IntRange(min=0), "Random seed.", default=0)
+limit_option = number_option("--limit", click.IntRange(min=1), "Most items.", default=20)
 baseline_option = click.option(
     "--baseline",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -226,14 +222,7 @@ def record_option(*modes: RecordMode, default: RecordMode | None = None) -> Call
 
 def trials_option(low: int, high: int, *, default: int | None = None) -> Callable[[FC], FC]:
     """`--trials N`."""
-    return click.option(
-        "--trials",
-        type=click.IntRange(low, high),
-        default=default,
-        show_default=default is not None,
-        metavar="N",
-        help="Trials per case.",
-    )
+    return number_option("--trials", click.IntRange(low, high), "Trials per case.", default=default)
 
 
 def output_option(*, default: str | None = None) -> Callable[[FC], FC]:
@@ -248,16 +237,12 @@ def output_option(*, default: str | None = None) -> Callable[[FC], FC]:
     )
 
 
-_COUNT = click.IntRange(min=0)
 budget_options = _in_order(
-    click.option(
-        "--budget-usd",
-        type=FiniteRange(min=0),
-        metavar="X",
-        help="Limit of the cost in US dollars.",
+    number_option(
+        "--budget-usd", FiniteRange(min=0), "Limit of the cost in US dollars.", metavar="X"
     ),
-    click.option("--budget-calls", type=_COUNT, metavar="N", help="Limit of calls."),
-    click.option("--budget-tokens", type=_COUNT, metavar="N", help="Limit of tokens."),
+    number_option("--budget-calls", click.IntRange(min=0), "Limit of calls."),
+    number_option("--budget-tokens", click.IntRange(min=0), "Limit of tokens."),
 )
 run_options = _in_order(concurrency_option, budget_options, evals_option)
 """The options of all commands that run evals."""

@@ -134,11 +134,11 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
     if result.revision is None:
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
     if branch is not None or pr:
-        check_not_committed(run, find_prompt(_prompt(run), root=project.root))
+        check_not_committed(run, find_prompt(run.prompt, root=project.root))
     print_line = partial(echo, err=as_json)
     write = branch is None and not pr
     delivery = Delivery.prepare(
-        project, _prompt(run), write=write, branch=branch, pr=pr, print_line=print_line
+        project, run.prompt, write=write, branch=branch, pr=pr, print_line=print_line
     )
     done = delivery.deliver(run, result)
     if as_json:
@@ -185,7 +185,7 @@ def rollback_command(name: str, *, as_json: bool) -> None:
     """Undo `apply`."""
     project = Project.find()
     run = find_refinement(project, name)
-    changed = roll_back(run, find_prompt(_prompt(run), root=project.root))
+    changed = roll_back(run, find_prompt(run.prompt, root=project.root))
     run.note(status="rolled-back", next="")
     if as_json:
         _print_json(run, wrote=[project.relative(path).as_posix() for path in changed])
@@ -220,7 +220,7 @@ def _recompute(project: Project, run: Run) -> int:
 
     def act(evals: EvalSession) -> int:
         options = RefineOptions.from_json(facts["options"])
-        refinement = Refinement(evals, evals.plan.cases, options, name=_prompt(run), earlier=run)
+        refinement = Refinement(evals, evals.plan.cases, options, name=run.prompt, earlier=run)
         count = refinement.verify(run)
         evals.close()
         return count
@@ -230,7 +230,7 @@ def _recompute(project: Project, run: Run) -> int:
         project,
         evals_of(facts),
         act,
-        prompts=[_prompt(run)],
+        prompts=[run.prompt],
         options=[*words, "--record=none"],
         include_targets=True,
     )
@@ -242,7 +242,7 @@ def evals_of(facts: Mapping[str, Any]) -> Path | None:
 
 
 def _print_json(run: Run, **facts: JSON) -> None:
-    click.echo(json.dumps({"run": run.id, "prompt": _prompt(run), **facts}, ensure_ascii=False))
+    click.echo(json.dumps({"run": run.id, "prompt": run.prompt, **facts}, ensure_ascii=False))
 
 
 def _show_trail(run: Run, *, as_json: bool) -> None:
@@ -259,10 +259,6 @@ def _show_trail(run: Run, *, as_json: bool) -> None:
             echo(f"{event.seq} {body['observation']['kind']} -> {phase}", bold=True)
             for decision in body["decisions"]:
                 echo(f"    {decision['event']}: {decision['text']}")
-
-
-def _prompt(run: Run) -> str:
-    return str(run.facts()["prompt"])
 
 
 @click.command(name="stats")

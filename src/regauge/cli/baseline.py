@@ -17,6 +17,7 @@ from regauge.cli._options import (
     dry_run_option,
     json_option,
     model_option,
+    number_option,
     record_option,
     refuse_options,
     run_options,
@@ -25,12 +26,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo, echo_json
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.gate import (
-    SESSIONS,
-    DetectableDrop,
-    TopUpPolicy,
-    policy_of,
-)
+from regauge.gate import SESSIONS, DetectableDrop, TopUpPolicy, policy_of
 from regauge.gate.baselines import load_baseline
 from regauge.maintenance.baseline_views import baseline_json, baseline_lines, no_baseline
 from regauge.maintenance.baselines import BaselineUpdate
@@ -54,10 +50,10 @@ if TYPE_CHECKING:
     from regauge.refine.analysis import Variance
     from regauge.runner import EvalSession
 
-__all__ = ["command"]
 
 # A year; a longer gap between sessions is probably a typo.
 _GAP_MAX_H = 24 * 366
+_SHARE = FiniteRange(0, 1, min_open=True, max_open=True)
 _EPILOG = """\
 \b
 Examples:
@@ -86,26 +82,21 @@ def command() -> None:
 @click.argument("prompts", nargs=-1, metavar="[PROMPT|FILE]...")
 @trials_option(1, 100)
 @batch_options
-@click.option(
+@number_option(
     "--recheck",
-    type=click.IntRange(0, 10),
+    click.IntRange(0, 10),
+    "Re-check complete baselines with N new trials per case.",
     default=0,
-    show_default=True,
-    metavar="N",
-    help="Re-check complete baselines with N new trials per case.",
 )
-@click.option(
+@number_option(
     "--session-gap",
-    type=FiniteRange(min=0, max=_GAP_MAX_H),
+    FiniteRange(min=0, max=_GAP_MAX_H),
+    "Hours between sessions.",
     default=1.0,
-    show_default=True,
     metavar="HOURS",
-    help="Hours between sessions.",
 )
 @click.option(
-    "--new-session",
-    is_flag=True,
-    help="Start a new session now, ignoring --session-gap.",
+    "--new-session", is_flag=True, help="Start a new session now, ignoring --session-gap."
 )
 @click.option("--issue", is_flag=True, help="Open an issue on GitHub if a case passes less often.")
 @model_option()
@@ -336,27 +327,16 @@ Exit codes: 0 done, 2 wrong use or a faulty file.
 @command.command(name="simulate", epilog=_SIMULATE_EPILOG)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @baseline_option
-@click.option(
-    "--cases",
-    type=click.IntRange(1, SIMULATED_MAX),
-    metavar="N",
-    help="Simulate N cases like those of the baseline.",
+@number_option(
+    "--cases", click.IntRange(1, SIMULATED_MAX), "Simulate N cases like those of the baseline."
 )
-@click.option(
+@number_option(
     "--drop",
-    type=FiniteRange(0, 1, min_open=True, max_open=True),
+    _SHARE,
+    "Print what detecting this loss in every case takes, such as 0.02.",
     metavar="RATE",
-    help="Print what detecting this loss in every case takes, such as 0.02.",
 )
-@click.option(
-    "--power",
-    "power_wanted",
-    type=FiniteRange(0, 1, min_open=True, max_open=True),
-    default=0.8,
-    show_default=True,
-    metavar="RATE",
-    help="Wanted sensitivity for --drop.",
-)
+@number_option("--power", _SHARE, "Wanted sensitivity for --drop.", default=0.8, metavar="RATE")
 @seed_option
 @json_option
 def simulate(
@@ -365,7 +345,7 @@ def simulate(
     baseline: Path | None,
     cases: int | None,
     drop: float | None,
-    power_wanted: float,
+    power: float,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -376,18 +356,18 @@ def simulate(
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)
-    target = None if drop is None else DetectableDrop(drop=drop, power=power_wanted, seed=seed)
+    target = None if drop is None else DetectableDrop(drop=drop, power=power, seed=seed)
     powers = [
         GatePower.simulate(saved, policy, target, cases=cases, seed=seed)
         for saved in _baselines(project, prompts, baseline)
     ]
     if as_json:
-        echo_json([power.to_json() for power in powers])
+        echo_json([simulated.to_json() for simulated in powers])
         return
     if not powers:
         echo("there are no baselines yet: regauge baseline update")
-    for power in powers:
-        for number, line in enumerate(power.lines()):
+    for simulated in powers:
+        for number, line in enumerate(simulated.lines()):
             echo(line, bold=not number)
 
 

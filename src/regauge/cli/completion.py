@@ -9,8 +9,6 @@ from click.shell_completion import get_completion_class
 
 from regauge.schemas import SCHEMAS, schema_text
 
-__all__ = ["completion_command", "schema_command"]
-
 _COMPLETION_EPILOG = """\
 \b
 Examples:
@@ -20,7 +18,6 @@ Examples:
 
 Exit codes: 0 done, 2 there is no such shell.
 """
-_VARIABLE = "_REGAUGE_COMPLETE"
 _SCHEMA_EPILOG = """\
 \b
 Examples:
@@ -39,7 +36,7 @@ def completion_command(shell: str) -> None:
     shell_class = get_completion_class(shell)
     assert shell_class is not None, "click completes for each of the choices"
     root = click.get_current_context().find_root().command
-    completion = shell_class(root, {}, "regauge", _VARIABLE)
+    completion = shell_class(root, {}, "regauge", "_REGAUGE_COMPLETE")
     # click's `source` runs bash for its version; an old version completes too, in its own order.
     sys.stdout.write(completion.source_template % completion.source_vars())
 

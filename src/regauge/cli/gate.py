@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from regauge.reports import DecisionDocument, RunRecord
     from regauge.runner import EvalSession
 
-__all__ = ["command", "run_gate"]
 
 _EPILOG = """\
 \b

@@ -1,4 +1,4 @@
-"""`regauge init`: a prompt, cases, an eval, workflows and settings that work together."""
+"""Write files that work together: `regauge init`; or those of another tool: `regauge import`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from regauge.cli._options import dry_run_option, install_option, json_option
+from regauge.cli._options import (
+    STDOUT,
+    dry_run_option,
+    install_option,
+    json_option,
+    output_option,
+    write_output,
+)
 from regauge.cli._terminal import echo, echo_json
 from regauge.errors import UsageError
 from regauge.gate import Count, policy_of, sensitivity_line
+from regauge.importers import count_text, load_importer, plan_files, write_files
 from regauge.project import Project
 from regauge.prompts import lock_of, prompt_name
 from regauge.scaffold import (
@@ -27,14 +35,13 @@ from regauge.scaffold import (
     workflow_notes,
     write_plans,
 )
-from regauge.wording import snake_case
+from regauge.wording import plural, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from regauge.scaffold import Install, ModelUse, PlannedFile
 
-__all__ = ["command"]
 
 _EPILOG = """\
 \b
@@ -64,7 +71,7 @@ _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 @install_option
 @dry_run_option
 @json_option
-def command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> None:
+def init_command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool) -> None:
     """Set up regauge here: a prompt, ten golden cases, an eval, workflows and settings.
 
     Existing files stay. Prompt, cases and eval are an example for the simulated model, for projects
@@ -121,8 +128,6 @@ def _model_lines(models: Sequence[ModelUse]) -> Iterator[str]:
 
 def _offer_imports(root: Path) -> None:
     """Offer to import each promptfoo configuration that is not imported yet."""
-    from regauge.cli.import_ import import_command
-
     for path in _suites(root):
         if _is_confirmed(f"Import {path}?"):
             import_command.main(["promptfoo", path], standalone_mode=False)
@@ -233,3 +238,76 @@ def _planned_line(root: Path, plan: PlannedFile, words: dict[str, str]) -> str:
 
 def _display_path(root: Path, plan: PlannedFile) -> str:
     return plan.path.relative_to(root).as_posix()
+
+
+_IMPORT_EPILOG = """\
+\b
+Examples:
+  regauge import promptfoo promptfooconfig.yaml
+  regauge import promptfoo evals --check
+  regauge import deepeval tests/evals --name bot
+
+Exit codes: 0 written, 1 --check found lines that need manual work, 2 refused.
+"""
+
+
+@click.command(name="import", epilog=_IMPORT_EPILOG)
+@click.argument("format_name", metavar="FORMAT")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Print the report only; write no other file.")
+@click.option("--name", metavar="NAME", default="", help="Stem of the names of written files.")
+@output_option()
+@json_option
+def import_command(
+    format_name: str, path: Path, *, check: bool, name: str, output: str | None, as_json: bool
+) -> None:
+    """Import a suite of another tool.
+
+    Formats: braintrust, deepeval, dotprompt, inspect, langsmith, openai-evals, promptfoo, prompty.
+    Packages add more by the entry point group regauge.importers.
+
+    Writes prompts, golden cases, evals, settings and IMPORT.md, a report of lines that were
+    changed, dropped or need you. It runs no code of the source and overwrites nothing.
+    """
+    if output is not None and not check:
+        raise UsageError("-o needs --check", fix="an import writes its report to IMPORT.md")
+    importer = load_importer(format_name)
+    if not path.exists():
+        fix = f"name a file or a directory: regauge import {format_name} PATH"
+        raise UsageError(f"{path} does not exist", fix=fix)
+    root = Project.find().root
+    imported = importer(path, root=root, name=name)
+    plan = plan_files(format_name, imported, root, check=check)
+    if as_json:
+        notes = [
+            {"kind": note.kind, "place": str(note.place), "text": note.text}
+            for note in imported.notes
+        ]
+        document = {
+            "format": format_name,
+            "written": [] if check else plan.paths,
+            "evals": len(imported.evals),
+            "cases": sum(map(len, imported.datasets.values())),
+            "assertions": imported.assertions,
+            "unmeasured": imported.unmeasured,
+            "notes": notes,
+        }
+        echo_json(document)
+    if check:
+        if output is not None or not as_json:
+            write_output(plan.report, output or STDOUT)
+        raise SystemExit(1 if imported.needs_manual_work else 0)
+    write_files(plan, root)
+    if as_json:
+        return
+    for path_written in plan.paths:
+        echo(f"wrote {path_written}", style="green")
+    # The report joins all places of a text on one line.
+    manual_lines = len({note.text for note in imported.notes if note.kind == "manual"})
+    echo(count_text(imported))
+    if manual_lines:
+        verb = "needs" if manual_lines == 1 else "need"
+        count = plural(manual_lines, "line")
+        echo(f"{count} of {plan.paths[-1]} {verb} manual work", style="yellow")
+    if imported.evals:
+        echo(f"next: read {plan.paths[-1]}, then pytest evals")

@@ -25,6 +25,7 @@ from regauge.cli._options import (
     from_run_option,
     json_option,
     judge_model_option,
+    number_option,
     output_option,
     prune_option,
     read_file,
@@ -37,13 +38,7 @@ from regauge.datasets import GoldenCase, find_dataset, load_dataset
 from regauge.digests import digest_of
 from regauge.errors import UnmeasuredError, UsageError
 from regauge.files import write_whole
-from regauge.judges import (
-    UnboundJudge,
-    describe,
-    judge_from_spec,
-    judge_kinds,
-    registered_judges,
-)
+from regauge.judges import UnboundJudge, describe, judge_from_spec, judge_kinds, registered_judges
 from regauge.judges.calibration import (
     Labels,
     LabelSheet,
@@ -79,8 +74,6 @@ if TYPE_CHECKING:
     from regauge.judges.calibration import Calibration, LabelledVerdict
     from regauge.maintenance.collection import UsedJudge
     from regauge.project import RecordMode
-
-__all__ = ["command"]
 
 
 _EPILOG = """\
@@ -284,13 +277,11 @@ Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeas
 @command.command(name="calibrate", epilog=_CALIBRATE_EPILOG)
 @click.argument("judge", required=False)
 @judge_model_option
-@click.option(
+@number_option(
     "--repeats",
-    type=click.IntRange(min=1),
+    click.IntRange(min=1),
+    "Judgements per output: the first is compared with the label, the others with the first.",
     default=3,
-    show_default=True,
-    metavar="N",
-    help="Judgements per output: the first is compared with the label, the others with the first.",
 )
 @click.option(
     "--labels",

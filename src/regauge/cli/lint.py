@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from regauge.errors import Diagnostic
 
-__all__ = ["doctor_command", "lint_command"]
 
 _LINT_EPILOG = """\
 \b

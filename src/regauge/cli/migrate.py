@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from regauge.providers import ModelId
     from regauge.reports import DecisionDocument, RunRecord
 
-__all__ = ["command"]
 
 _EPILOG = """\
 \b

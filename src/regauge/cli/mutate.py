@@ -28,12 +28,7 @@ from regauge.cli._options import (
 )
 from regauge.cli._terminal import Meter, echo, echo_lines, short_path
 from regauge.errors import UnmeasuredError, UsageError
-from regauge.maintenance.collection import (
-    is_partial,
-    left_out_errors,
-    option_words,
-    with_evals,
-)
+from regauge.maintenance.collection import is_partial, left_out_errors, option_words, with_evals
 from regauge.maintenance.mutation import MutationOptions, MutationRun, append_suggestions
 from regauge.model_id import is_simulated
 from regauge.mutate import (
@@ -70,7 +65,6 @@ if TYPE_CHECKING:
     )
     from regauge.runner import EvalSession
 
-__all__ = ["command"]
 
 _EPILOG = """\
 \b
@@ -87,7 +81,6 @@ Examples:
   regauge mutate alert-severity --suggest --apply
   regauge mutate alert-severity --mark delete-entry-4381ef40 --reason "Repeats line 56."
 """
-_SUFFIXES = {".html", ".md", ".json"}
 _BADGE = ".badge.json"
 _PROPOSERS = ("model", "rules")
 _SHOWN_CHARS = 240
@@ -310,7 +303,7 @@ def _check_output(output: str | None, *, as_json: bool, dry_run: bool) -> None:
     if output == STDOUT and as_json:
         fix = "name a file, or leave one of them out"
         raise UsageError("--json and --output - both write to standard output", fix=fix)
-    if output != STDOUT and Path(output).suffix not in _SUFFIXES:
+    if output != STDOUT and Path(output).suffix not in {".html", ".md", ".json"}:
         fix = f"end it in .html, .md, .json or {_BADGE}"
         raise UsageError(f"{output}: the format is unknown", fix=fix)
 

@@ -18,6 +18,7 @@ from regauge.cli._options import (
     input_option,
     install_option,
     json_option,
+    number_option,
     output_option,
     parse_inputs,
     refuse_options,
@@ -39,7 +40,6 @@ from regauge.scaffold import (
     find_models,
     merge_pyproject,
     new_eval,
-    new_judge,
     new_prompt,
     new_target_eval,
     parse_install,
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.scaffold import NewFile, PlannedFile
 
-__all__ = ["command"]
 
 # GitHub runs no larger matrix.
 _SHARDS_MAX = 256
@@ -74,7 +73,6 @@ regauge new workflow evals
 regauge new workflow evals --shards 4
 """
 _AFTER_EVALS = ("comment", "refine")
-_OPEN_PULL_REQUESTS = ("baseline", "refine")
 
 
 def _epilog(command: str = "") -> str:
@@ -110,7 +108,8 @@ def prompt_command(name: str, *, dry_run: bool, as_json: bool) -> None:
 def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
     """Write prompts/judges/NAME.prompt.yml, a rubric for an LLM judge."""
     project = Project.find()
-    _write(project, new_judge(name, project.root), as_json=as_json, dry_run=dry_run)
+    files = new_prompt(name, project.root, is_rubric=True)
+    _write(project, files, as_json=as_json, dry_run=dry_run)
     if not (as_json or dry_run):
         echo(f'  next: write the criteria, then regauge bump {name}; in an eval: rubric("{name}")')
 
@@ -157,11 +156,10 @@ def _has_cases(project: Project, name: str) -> bool:
 
 @command.command(name="workflow", epilog=_epilog("workflow"))
 @click.argument("name", type=click.Choice(WORKFLOWS))
-@click.option(
+@number_option(
     "--shards",
-    type=click.IntRange(2, _SHARDS_MAX),
-    metavar="N",
-    help="For evals: deal the cases to N jobs, and join them in one check.",
+    click.IntRange(2, _SHARDS_MAX),
+    "For evals: deal the cases to N jobs, and join them in one check.",
 )
 @install_option
 @dry_run_option
@@ -200,7 +198,7 @@ def workflow_command(
         return
     if install is None:
         echo(f"  it installs regauge from {source.source}")
-    if name in _OPEN_PULL_REQUESTS:
+    if name in ("baseline", "refine"):
         echo("  next: in the settings of the repository, let Actions create pull requests")
     if shards is not None:
         echo("  next: in the rules of the branch, require the check `Evals` alone")
@@ -217,13 +215,9 @@ def workflow_command(
 @dataset_option
 @from_run_option
 @click.option("--case", metavar="CASE", help="--from-run: the case to copy; by default ID.")
+@number_option("--trial", click.IntRange(min=0), "--from-run: the trial to use.")
 @click.option(
-    "--trial", type=click.IntRange(min=0), metavar="N", help="--from-run: the trial to use."
-)
-@click.option(
-    "--expected-from-output",
-    is_flag=True,
-    help="--from-run: use the output as the expected value.",
+    "--expected-from-output", is_flag=True, help="--from-run: use the output as the expected value."
 )
 @click.option("--edit", is_flag=True, help="Edit the case before it is added.")
 @click.option(

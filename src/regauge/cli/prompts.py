@@ -1,4 +1,4 @@
-"""Prompts and their versions: `regauge show`, `log`, `diff` and `bump`."""
+"""Prompts and targets, and their versions: `regauge show`, `log`, `diff` and `bump`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from difflib import unified_diff
+from itertools import islice, zip_longest
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -22,18 +23,11 @@ from regauge.cli._options import (
     model_option,
     parse_inputs,
 )
-from regauge.cli._targets import (
-    TargetCommands,
-    interval_bar,
-    measured_lines,
-    rate_text,
-    sparkline,
-)
 from regauge.cli._terminal import echo, echo_diff, echo_json, model_text, short_path
-from regauge.errors import GitError, LockError, PromptError, UsageError
+from regauge.errors import GitError, LockError, PromptError, RegaugeError, UsageError
 from regauge.files import write_whole
 from regauge.history import History, trend_lines
-from regauge.maintenance.target_states import find_target
+from regauge.maintenance.target_states import diff_states, digests_in, find_changed, find_target
 from regauge.project import Project
 from regauge.prompts import (
     Repository,
@@ -51,17 +45,59 @@ from regauge.prompts import (
     version_records,
 )
 from regauge.reports import eval_titles, money
-from regauge.wording import plural, table_lines
+from regauge.wording import plural, printable, table_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
     from regauge.history import TrendLine, TrendPoint
+    from regauge.maintenance.target_states import TargetHistory, TargetState
     from regauge.prompts import Part, Prompt, VersionRecord
 
-__all__ = ["bump_command", "diff_command", "log_command", "show_command"]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_BAR_WIDTH = 24
+
+
+def sparkline(rates: Sequence[float | None]) -> str:
+    """Rates from 0 to 1 as blocks; a dot for None.
+
+    >>> sparkline([0.0, 0.5, None, 1.0])
+    '▁▅·█'
+    """
+    top = len(_BLOCKS) - 1
+    return "".join("·" if rate is None else _BLOCKS[round(rate * top + 0.001)] for rate in rates)
+
+
+def interval_bar(point: TrendPoint) -> str:
+    """A bar from 0 to 100 % with the rate and its interval."""
+    last = _BAR_WIDTH - 1
+    cells = [" "] * _BAR_WIDTH
+    low, high = round(point.interval.low * last), round(point.interval.high * last)
+    if point.eval.rate is not None:
+        cells[low : high + 1] = "─" * (high - low + 1)
+        cells[round(point.eval.rate * last)] = "●"
+    return f"│{''.join(cells)}│"
+
+
+def measured_lines(project: Project, names: Iterable[str]) -> list[TrendLine]:
+    """Trend lines of evals from the run history; empty if it cannot be read."""
+    try:
+        history = History.open(project, os.environ)
+        return [line for name in names for line in trend_lines(history.evals(name))]
+    except RegaugeError as error:
+        click.echo(printable(f"{error}\nso there are no pass rates here"), err=True)
+        return []
+
+
+def rate_text(point: TrendPoint) -> str:
+    """A pass rate with counts."""
+    if point.eval.rate is None:
+        return "unmeasured"
+    return f"{100 * point.eval.rate:.1f} % ({point.eval.passed}/{point.eval.measured})"
+
 
 _SHOW_EPILOG = """\
 \b
@@ -90,7 +126,7 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
         if inputs:
             fix = "leave out -i"
             raise UsageError(f"{name} is a target, which has no messages to fill", fix=fix)
-        target.show(ref, as_json=as_json)
+        _show_target(target, ref, as_json=as_json)
         return
     loaded = _load(prompt)
     messages = loaded.render(parse_inputs(inputs)) if inputs else loaded.messages
@@ -110,13 +146,144 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
             echo(f"calls {call.name}({call.arguments}) as {call.id}")
 
 
-def _target(name: str) -> TargetCommands | None:
+def _target(name: str) -> TargetHistory | None:
     """The target of a name; None for a prompt or an unknown name."""
     with suppress(PromptError):
         find_prompt(name)
         return None
-    history = find_target(name, Project.find())
-    return TargetCommands(history) if history is not None else None
+    return find_target(name, Project.find())
+
+
+def _show_target(history: TargetHistory, ref: str, *, as_json: bool) -> None:
+    """Show its identity in a commit, or in the working files."""
+    state = history.state_at(ref) if ref else history.current
+    target = state.target
+    base = None if ref else history.base()
+    changed = None if base is None else find_changed(base.target, target)
+    if as_json:
+        document: dict[str, JSON] = {
+            "name": history.name,
+            "kind": target.settings.kind,
+            "commit": ref or None,
+            "version": target.version or None,
+            "evals": list(history.evals),
+            "identity": target.identity,
+            "digest": history.digest(state),
+            "base": base.place if base is not None else None,
+            "changed_since_base": changed,
+        }
+        echo_json(document)
+        return
+    place = f" at {ref}" if ref else ""
+    echo(f"{history.name} {target.version or '(no version)'}{place}", bold=True)
+    rows = [
+        (key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for key, value in target.identity.items()
+        if key not in {"version", "files", "prompts"}
+    ]
+    prompts = (f"{prompt.name} {prompt.version or prompt.digest[:12]}" for prompt in target.prompts)
+    rows += [
+        ("evals", ", ".join(history.evals)),
+        ("prompts", ", ".join(prompts)),
+        ("digest", history.digest(state)),
+    ]
+    if base is not None:
+        rows.append((f"since {base.place}", ", ".join(changed or ()) or "unchanged"))
+    width = max(len(label) for label, text in rows if text)
+    for label, text in rows:
+        if text:
+            echo(f"  {label:<{width}}  {text}")
+    digests = digests_in(target, "files")
+    if digests:
+        echo("files", bold=True)
+    for path, digest in digests.items():
+        echo(f"  {str(digest or '(missing)')[:12]}  {path}")
+
+
+def _log_target(history: TargetHistory, limit: int, *, as_json: bool) -> None:
+    """List the states of its identity with pass rates, newest first.
+
+    Args:
+        limit: The most states.
+        as_json: Whether to print JSON.
+    """
+    states = [*islice(history.states(), limit + 1)]
+    older = [state.target for _, state in states[1:]]
+    rows = [
+        (commit, state, find_changed(before, state.target) if before is not None else [])
+        for (commit, state), before in zip_longest(states, older)
+    ][:limit]
+    current = history.current.target
+    uncommitted = find_changed(states[0][1].target, current) if states else []
+    points = _target_points(history)
+    if as_json:
+        state_rows: list[dict[str, object]] = [
+            {
+                "version": state.target.version or None,
+                "date": commit.date[:10],
+                "commit": commit.hash,
+                "digest": history.digest(state),
+                "changed": changed,
+                "measured": [
+                    {"eval": point.eval.prompt, **point.to_json()}
+                    for point in _points_of(history, state, points)
+                ],
+            }
+            for commit, state, changed in rows
+        ]
+        document = {"name": history.name, "uncommitted": uncommitted, "states": state_rows}
+        echo_json(document)
+        return
+    for commit, state, changed in rows:
+        line = (
+            f"{state.target.version or '-':<12}{commit.date[:10]:<12}"
+            f"{history.digest(state)[:12]:<14}{commit.hash[:9]:<11}"
+        )
+        if points:
+            several = len(history.evals) > 1
+            rates = (
+                f"{point.eval.prompt if several else ''} {rate_text(point)}".strip()
+                for point in _points_of(history, state, points)
+            )
+            line += f"{', '.join(rates) or '-':<20}"
+        echo(f"{line}{', '.join(changed) or commit.subject}".rstrip())
+    if not states:
+        echo(f"{history.name} is in no commit yet")
+    elif uncommitted:
+        echo(f"not committed: {', '.join(uncommitted)}", style="yellow")
+
+
+def _diff_target(history: TargetHistory, a: str | None, b: str | None, *, as_json: bool) -> None:
+    """Show changes of its settings, files and prompts between commits, or since one."""
+    a = a or "HEAD"
+    old = history.state_at(a)
+    new = history.state_at(b) if b is not None else history.current
+    lines = [*diff_states(old, new)]
+    if as_json:
+        changed = find_changed(old.target, new.target)
+        document = {"name": history.name, "a": a, "b": b, "changed": changed, "lines": lines}
+        echo_json(document)
+        return
+    after = f"{history.name}@{b}" if b is not None else "the files"
+    echo_diff(lines, f"{history.name}@{a}", after)
+
+
+def _target_points(history: TargetHistory) -> list[TrendPoint]:
+    """The measurements of its evals, those of lines with most runs first."""
+    lines = measured_lines(history.project, history.evals)
+    return [point for line in lines for point in line.points if point.eval.rate is not None]
+
+
+def _points_of(
+    history: TargetHistory, state: TargetState, points: Iterable[TrendPoint]
+) -> list[TrendPoint]:
+    """The measurement of a state by each eval."""
+    digest = history.digest(state)
+    by_digest: dict[str, TrendPoint] = {}
+    for point in points:
+        if point.eval.prompt_digest == digest:
+            by_digest.setdefault(point.eval.prompt, point)
+    return [*by_digest.values()]
 
 
 def _load(prompt: str) -> Prompt:
@@ -227,7 +394,7 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
         _print_runs(prompt, model, limit, as_json=as_json)
         return
     if (target := _target(prompt)) is not None:
-        target.log(limit, as_json=as_json)
+        _log_target(target, limit, as_json=as_json)
         return
     path = find_prompt_file(prompt, instead="regauge log {name}, which lists all versions")
     repository = Repository.find(path.parent)
@@ -407,7 +574,7 @@ def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) ->
     commit) and the files as they are.
     """
     if (target := _target(prompt)) is not None:
-        target.diff(a, b, as_json=as_json)
+        _diff_target(target, a, b, as_json=as_json)
         return
     path = find_prompt_file(prompt, instead="regauge diff {name} {version}")
     name = prompt_name(path)

@@ -34,12 +34,7 @@ from regauge.maintenance.collection import is_partial, left_out_errors, option_w
 from regauge.maintenance.stale import prune_files
 from regauge.project import TRIALS_MAX, Project
 from regauge.recordings import check_file_sizes
-from regauge.reports import (
-    missing_judgement_lines,
-    missing_lines,
-    progress_line,
-    recorded_noun,
-)
+from regauge.reports import missing_judgement_lines, missing_lines, progress_line, recorded_noun
 from regauge.runner import Plan
 from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural
@@ -50,8 +45,6 @@ if TYPE_CHECKING:
 
     from regauge.digests import JSON
     from regauge.runner import EvalSession, MissingJudgements, PlannedTrial, RunProgress
-
-__all__ = ["command"]
 
 
 _EPILOG = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from regauge.cli._options import (
     dry_run_option,
     json_option,
     model_option,
+    number_option,
     pr_option,
     proposers_option,
     record_option,
@@ -39,7 +41,7 @@ from regauge.project import Project
 from regauge.prompts import find_prompt, load_prompt
 from regauge.refine.delivery import evidence_lines, headline
 from regauge.refine.feedback import Feedback, describe_feedback, feedback_on_pull, read_notes
-from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions, unused_text
+from regauge.refine.refinement import BY_SIGNAL, Refinement, RefineOptions
 from regauge.refine.runs import (
     RESUMABLE_STOPS,
     begin_run,
@@ -57,10 +59,9 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.refine.document import RefinementResult
     from regauge.refine.loop import LoopState, Note
+    from regauge.refine.refinement import Removal
     from regauge.refine.runs import Run
     from regauge.runner import EvalSession
-
-__all__ = ["command", "refine_for_model"]
 
 
 def read_feedback(
@@ -296,8 +297,6 @@ RUN = ""
 """The name of the command that `regauge refine NAME` runs: the group takes its options."""
 _FEEDBACK_PR = "Pass this pull request's comments to the refiner model."
 _FEEDBACK = "Pass the paragraphs of a file to the refiner model as notes."
-_FIX_FLAKY = "Also fix flaky checks, once nothing else fails."
-_REFINER_CALLS = "Calls of the refiner model."
 _REMOVE_UNUSED = "Fix nothing; remove text that `regauge mutate` found without effect."
 
 
@@ -314,17 +313,13 @@ class _RunCommand(click.Command):
 
 @click.command(name=RUN, cls=_RunCommand, epilog=_EPILOG)
 @click.argument("prompt", metavar="NAME")
-@click.option(
-    "--max-cycles", type=click.IntRange(min=1), metavar="N", help="Rounds of edit and test."
-)
-@click.option(
-    "--budget-refiner-calls", type=click.IntRange(min=0), metavar="N", help=_REFINER_CALLS
-)
-@click.option("--fix-flaky", is_flag=True, help=_FIX_FLAKY)
+@number_option("--max-cycles", click.IntRange(min=1), "Rounds of edit and test.")
+@number_option("--budget-refiner-calls", click.IntRange(min=0), "Calls of the refiner model.")
+@click.option("--fix-flaky", is_flag=True, help="Also fix flaky checks, once nothing else fails.")
 @click.option("--remove-unused", is_flag=True, help=_REMOVE_UNUSED)
 @refiner_option
 @proposers_option
-@click.option("--feedback-pr", metavar="NUMBER", type=click.IntRange(min=1), help=_FEEDBACK_PR)
+@number_option("--feedback-pr", click.IntRange(min=1), _FEEDBACK_PR, metavar="NUMBER")
 @click.option("--feedback", metavar="FILE", type=click.Path(path_type=Path), help=_FEEDBACK)
 @click.option(
     "--show-expected",
@@ -485,9 +480,7 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         proposers=tuple(name.strip() for name in names if name.strip()),
         model=values["refiner_model"] or settings.model or "",
         cycles=option("max_cycles"),
-        removals=unused_text(project, load_prompt(find_prompt(prompt, root=project.root)))
-        if values["remove_unused"]
-        else (),
+        removals=_unused_text(project, prompt) if values["remove_unused"] else (),
         calls=option("budget_calls"),
         model_calls=option("budget_refiner_calls"),
         fix_flaky=values["fix_flaky"] or settings.fix_flaky,
@@ -501,6 +494,33 @@ def _options(project: Project, prompt: str, values: Mapping[str, Any]) -> Refine
         max_tokens=settings.max_tokens,
         context_tokens=settings.context_tokens,
     )
+
+
+def _unused_text(project: Project, name: str) -> tuple[Removal, ...]:
+    """The instructions without effect, or with a harmful one, in the committed file of mutants.
+
+    Raises:
+        UsageError: The file is missing, of another text of the prompt, or has none.
+    """
+    from regauge.mutate import load_mutants
+
+    measure = f"regauge mutate {shlex.quote(name)}"
+    file = load_mutants(project, name)
+    if file is None:
+        raise UsageError(f"{name} has no mutants yet", fix=measure)
+    if file.digest != load_prompt(find_prompt(name, root=project.root)).digest:
+        raise UsageError(f"the mutants of {name} are of another text of the prompt", fix=measure)
+    places = {
+        (int(row.span.part[len("messages[") : -1]), row.span.start, row.span.end)
+        for row in file.mutants
+        if row.kind in {"no-effect", "harmful"}
+        and row.operator.startswith("delete-")
+        and row.span.part.startswith("messages[")
+    }
+    if not places:
+        raise UsageError(f"{name} has no text without effect", fix="nothing to remove")
+    # From the end, so that each place is valid until its turn.
+    return tuple(sorted(places, reverse=True))
 
 
 def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> None:

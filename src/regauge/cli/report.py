@@ -17,6 +17,7 @@ from regauge.cli._options import (
     STDOUT,
     dry_run_option,
     json_option,
+    number_option,
     output_option,
     output_path,
     refuse_options,
@@ -47,9 +48,7 @@ if TYPE_CHECKING:
     from regauge.github import PullRequestEvent
     from regauge.reports import RunRecord
 
-__all__ = ["command"]
 
-_FAILED = frozenset({"failure", "timed_out", "startup_failure", "action_required"})
 _EPILOG = """\
 \b
 Examples:
@@ -89,13 +88,7 @@ _SUFFIXES: dict[str, Format] = {
 )
 @click.option("--against", metavar="RUN", help="Another run to show side by side, for html.")
 @click.option("--comment", is_flag=True, help="Create or update a pull request comment.")
-@click.option(
-    "--pr",
-    "number",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    help="--comment: the pull request.",
-)
+@number_option("--pr", click.IntRange(min=1), "--comment: the pull request.", metavar="NUMBER")
 @click.option("--repo", metavar="OWNER/NAME", help="--comment: the repository.")
 @click.option(
     "--marker",
@@ -112,7 +105,7 @@ def command(
     form: Format | None,
     against: str | None,
     comment: bool,
-    number: int | None,
+    pr: int | None,
     repo: str | None,
     marker: str | None,
     otel: bool,
@@ -130,9 +123,9 @@ def command(
     if comment:
         of_files = {"--format": form, "--against": against, "--output": output != STDOUT}
         refuse_options({**of_files, "--otel": otel}, "does not go with --comment", fix=fix)
-        _comment(run, number, repo, marker or "gate", dry_run=dry_run, as_json=as_json)
+        _comment(run, pr, repo, marker or "gate", dry_run=dry_run, as_json=as_json)
         return
-    of_comments = {"--pr": number, "--repo": repo, "--marker": marker, "--dry-run": dry_run}
+    of_comments = {"--pr": pr, "--repo": repo, "--marker": marker, "--dry-run": dry_run}
     refuse_options(of_comments, "needs --comment", fix=fix)
     if otel:
         of_files = {"--output": output != STDOUT, "--format": form, "--against": against}
@@ -272,7 +265,7 @@ def _find_run(run: str, event: PullRequestEvent) -> tuple[Path, RunRecord] | Non
     try:
         directory = find_run(Project.find(), run)
     except UsageError:
-        if event.conclusion in _FAILED:
+        if event.conclusion in {"failure", "timed_out", "startup_failure", "action_required"}:
             return None
         raise
     return directory, read_record(directory)

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from regauge.history import CaseChange, CaseSide, Change, EvalComparison
     from regauge.reports import RunRecord
 
-__all__ = ["command"]
 
 _LIST_EPILOG = """\
 \b

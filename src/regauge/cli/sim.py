@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from regauge.cli._options import FiniteRange, json_option, seed_option
+from regauge.cli._options import FiniteRange, json_option, number_option, seed_option
 from regauge.errors import UsageError
 
 if TYPE_CHECKING:
     from regauge.sim.server import FaultPlan, RateLimit, SimServerOptions
 
-__all__ = ["command"]
 
 _RATE: Final = re.compile(r"(?P<count>\d+)\s*/\s*(?P<unit>s|m|min|h)")
 _UNIT_S: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -136,13 +135,8 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
 
 
 @click.command(name="sim", epilog=_EPILOG)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8765,
-    show_default=True,
-    metavar="PORT",
-    help="Port; 0 selects a free one.",
+@number_option(
+    "--port", click.IntRange(0, 65535), "Port; 0 selects a free one.", default=8765, metavar="PORT"
 )
 @click.option(
     "--host",
@@ -151,13 +145,8 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     metavar="HOST",
     help="The address to listen on.",
 )
-@click.option(
-    "--latency-ms",
-    type=FiniteRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="X",
-    help="Latency of every response.",
+@number_option(
+    "--latency-ms", FiniteRange(min=0), "Latency of every response.", default=0, metavar="X"
 )
 @click.option(
     "--fault",
@@ -168,22 +157,20 @@ Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
 @click.option(
     "--rate-limit", default=None, metavar="N/s", help="Respond 429 above it: 100/s, 600/m, 1000/h."
 )
-@click.option(
+@number_option(
     "--retry-after-s",
-    type=FiniteRange(min=0),
+    FiniteRange(min=0),
+    "Retry-After of an injected 429.",
     default=1.0,
-    show_default=True,
     metavar="X",
-    help="Retry-After of an injected 429.",
 )
 @seed_option
-@click.option(
+@number_option(
     "--drift",
-    type=FiniteRange(min=0, max=1),
+    FiniteRange(min=0, max=1),
+    "How far the model changed under its name.",
     default=0,
-    show_default=True,
     metavar="X",
-    help="How far the model changed under its name.",
 )
 @click.option("--drift-shown", is_flag=True, help="Show drift in `system_fingerprint`.")
 @click.option(

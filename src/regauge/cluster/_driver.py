@@ -404,19 +404,12 @@ class Cluster:
     async def _run_call(self, worker: _Worker, text: str, timeout_s: float) -> Mapping[str, Any]:
         """The result of a call on one worker."""
         # Only a text is sent; Dask sends the function by name.
-        future = self._client.submit(
-            make_call,
-            text,
-            workers=[worker.address],
-            pure=False,
-        )
+        future = self._client.submit(make_call, text, workers=[worker.address], pure=False)
         result = asyncio.ensure_future(self._result(future, worker))
         ends: set[asyncio.Future[Any]] = {result, worker.loss}
         try:
             await asyncio.wait(
-                ends,
-                timeout=timeout_s + _GRACE_S,
-                return_when=asyncio.FIRST_COMPLETED,
+                ends, timeout=timeout_s + _GRACE_S, return_when=asyncio.FIRST_COMPLETED
             )
             if result.done():
                 return result.result()

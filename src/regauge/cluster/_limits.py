@@ -130,13 +130,7 @@ class LeasedTurns:
         return self._leases.popleft()[0] if self._leases else 0
 
     def refuse(
-        self,
-        number: int,
-        *,
-        sent_at: float,
-        now: float,
-        quotas: tuple[Quota, ...],
-        in_flight: int,
+        self, number: int, *, sent_at: float, now: float, quotas: tuple[Quota, ...], in_flight: int
     ) -> None:
         """Report a refusal; the scheduler slows all drivers down if refusals show a limit."""
         self._report(number, now - sent_at, quotas, in_flight)

@@ -9,12 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from regauge.errors import PromptError, RegaugeError, UsageError
-from regauge.gate import (
-    accepted_since,
-    compare_baselines,
-    is_flaky,
-    stored_anchor,
-)
+from regauge.gate import accepted_since, compare_baselines, is_flaky, stored_anchor
 from regauge.github import GitHub, GitHubAccess, Mark
 from regauge.markdown import escape_markdown
 from regauge.project import TARGET_KINDS
@@ -26,14 +21,11 @@ from regauge.wording import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from regauge.gate import (
-        AnchorComparison,
-    )
+    from regauge.gate import AnchorComparison
     from regauge.gate.baselines import Baseline, StoredBaseline
     from regauge.github import Posted
     from regauge.project import Project
 _MARK = Mark(name="baseline")
-_LABEL = "regauge"
 
 
 def no_baseline(project: Project, name: str) -> RegaugeError:
@@ -193,7 +185,7 @@ def open_baseline_issue(
             title="Prompts pass less often on the default branch",
             body=issue_text(done),
             mark=_MARK,
-            labels=[_LABEL],
+            labels=["regauge"],
         )
 
 

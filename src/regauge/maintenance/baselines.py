@@ -31,12 +31,7 @@ from regauge.gate import (
     today_is_worse,
     top_up,
 )
-from regauge.gate.baselines import (
-    Baseline,
-    baseline_of,
-    key_of,
-    save_baseline,
-)
+from regauge.gate.baselines import Baseline, baseline_of, key_of, save_baseline
 from regauge.maintenance.anchors import AnchorUpdate
 from regauge.maintenance.baseline_views import trials_each
 from regauge.maintenance.batches import ProjectBatches

@@ -38,13 +38,7 @@ from regauge.stop_signals import run_stoppable
 from regauge.wording import first_of, plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        Collection,
-        Generator,
-        Iterable,
-        Iterator,
-        Sequence,
-    )
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
     from regauge.project import Project
     from regauge.providers import Completion

@@ -28,12 +28,7 @@ from regauge.judges.calibration import file_stem
 from regauge.prompts import find_prompt, load_prompt, prompt_name
 from regauge.providers import parse_model_id
 from regauge.pytest_items import cases_of, commanded_key, whole_key
-from regauge.pytest_omissions import (
-    CommandLine,
-    errors_of_left_out,
-    place_of,
-    uncollected_evals,
-)
+from regauge.pytest_omissions import CommandLine, errors_of_left_out, place_of, uncollected_evals
 from regauge.runner import spec_of
 from regauge.wording import did_you_mean
 

@@ -27,13 +27,7 @@ from regauge.maintenance.lint import unreported_error
 from regauge.maintenance.stale import recording_errors
 from regauge.model_id import SIMULATED, ModelId, parse_model_id
 from regauge.on_demand import EXTRAS, GROUPS, find_missing, load_points, registered_points
-from regauge.prompts import (
-    Repository,
-    lint_prompts,
-    lint_warnings,
-    load_prompt,
-    prompt_files,
-)
+from regauge.prompts import Repository, lint_prompts, lint_warnings, load_prompt, prompt_files
 from regauge.providers import Endpoint
 from regauge.providers.listing import SOON, LastDay, find_last_day, list_models
 from regauge.providers.registry import APIS, endpoint_of, load_provider
@@ -398,9 +392,6 @@ def _find_unused(
             )
 
 
-_TOOLS = ("regauge", "pytest", "openai", "deepeval")
-
-
 def check_project(
     project: Project, evals: Path, environ: Mapping[str, str], *, offline: bool
 ) -> Iterator[DoctorResult]:
@@ -445,7 +436,7 @@ def check_project(
 
 def _versions() -> str:
     versions = [f"python {platform.python_version()}"]
-    for tool in _TOOLS:
+    for tool in ("regauge", "pytest", "openai", "deepeval"):
         try:
             versions.append(f"{tool} {version(tool)}")
         except PackageNotFoundError:

@@ -20,12 +20,7 @@ from regauge.errors import (
 from regauge.gate.baselines import baseline_errors
 from regauge.judges import JudgeContext, build_checks_judge
 from regauge.maintenance.calibrations import lint_calibrations, lint_labels
-from regauge.maintenance.collection import (
-    NotCollectedError,
-    judges_in,
-    tests_targets,
-    with_evals,
-)
+from regauge.maintenance.collection import NotCollectedError, judges_in, tests_targets, with_evals
 from regauge.maintenance.stale import recording_errors
 from regauge.prompts import (
     find_prompt,

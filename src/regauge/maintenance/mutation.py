@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,7 +34,7 @@ from regauge.mutate import (
 from regauge.providers import parse_model_id
 from regauge.refine.proposers.model import ProposerCalls
 from regauge.reports import money
-from regauge.runner import CaseRequest, PlannedTrial
+from regauge.runner import PlannedTrial
 from regauge.scaffold import append_case, redact_case
 from regauge.stop_signals import run_stoppable
 from regauge.wording import plural
@@ -58,8 +57,7 @@ if TYPE_CHECKING:
     )
     from regauge.project import Project
     from regauge.prompts import Prompt
-    from regauge.providers import Completion, CompletionRequest
-    from regauge.runner import EvalSession, TrialRunner
+    from regauge.runner import EvalSession
 
 # Calls per suggestion, measured on simulated suites; see the reference.
 _CALLS = 60
@@ -281,7 +279,9 @@ class MutationRun:
         async def propose() -> list[Mutation]:
             async with self.evals.open_trials() as trials:
                 model_id = parse_model_id(refiner, location="--refiner-model")
-                return await model_changes(self.subject.prompt, model_id, self._calls(trials))
+                prompt = self.subject.prompt
+                calls = ProposerCalls.of_trials(trials, prompt, command="mutate")
+                return await model_changes(prompt, model_id, calls)
 
         changes: list[Mutation] = []
         try:
@@ -302,15 +302,6 @@ class MutationRun:
             for operator in operators
         ]
 
-    def _calls(self, trials: TrialRunner) -> ProposerCalls:
-        def question(request: CompletionRequest) -> CaseRequest:
-            return CaseRequest.of_refiner(request, prompt=self.subject.prompt, command="mutate")
-
-        async def send(request: CompletionRequest) -> Completion:
-            return (await trials.complete(question(request))).completion
-
-        return ProposerCalls(send, sys.maxsize, lambda request: trials.forget(question(request)))
-
     def _search(self) -> list[GuardSuggestion]:
         names, model, problems = self.options.proposers, self._refiner, self._unguarded
         if "model" in names and (not model or is_simulated(model)):
@@ -326,7 +317,9 @@ class MutationRun:
                 proposers = [
                     ModelCaseProposer(
                         model=parse_model_id(model, location="--refiner-model"),
-                        call_model=self._calls(trials),
+                        call_model=ProposerCalls.of_trials(
+                            trials, self.subject.prompt, command="mutate"
+                        ),
                         judges=list(judges),
                         unreadable=unread,
                     )

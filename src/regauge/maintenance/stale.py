@@ -11,7 +11,7 @@ from regauge.maintenance.collection import left_out_errors
 from regauge.runner import PlannedCase, PlannedTrial, judges_file, needed_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from regauge.digests import JSON
     from regauge.recordings import MeasurementsFile, RecordingsFile
@@ -142,26 +142,19 @@ def _stale_judgements(evals: EvalSession, prompt: str) -> Iterator[StaleFile]:
     usage = evals.recordings_used_by_judges(prompt, cases)
     new_name = "" if cases else _new_name(evals, prompt)
     calls = evals.completions.file(judges_file(prompt))
-    unused = calls.find_unused(usage.calls)
-    missing = len(usage.calls) > len(calls) - len(unused)
-    yield StaleFile(
-        file=calls,
-        noun="judge call",
-        used_keys=set(usage.calls),
-        stale=len(unused),
-        missing=missing,
-        judges=[call.judge for call in unused],
-        new_name=new_name,
-    )
+    missing = len(usage.calls) > len(calls) - len(calls.find_unused(usage.calls))
+    files: list[tuple[str, Any, Collection[Any]]] = [("judge call", calls, usage.calls)]
     measured = evals.measurements.file(prompt)
     if len(measured):
-        lines = measured.find_unused(usage.measurements)
+        files.append(("measurement", measured, usage.measurements))
+    for noun, file, used_keys in files:
+        unused = file.find_unused(used_keys)
         yield StaleFile(
-            file=measured,
-            noun="measurement",
-            used_keys=set(usage.measurements),
-            stale=len(lines),
+            file=file,
+            noun=noun,
+            used_keys=set(used_keys),
+            stale=len(unused),
             missing=missing,
-            judges=[line.judge for line in lines],
+            judges=[line.judge for line in unused],
             new_name=new_name,
         )

@@ -27,7 +27,7 @@ from regauge.errors import (
 )
 from regauge.gate import BaseTrials, Count, screen, screen_bound
 from regauge.mutate._outputs import Outputs
-from regauge.mutate._types import Classification
+from regauge.mutate._types import Classification, missing_reason
 from regauge.stats import e_bh, log_e_value, suite_p_value
 from regauge.wording import cut
 
@@ -61,11 +61,6 @@ class BaseRun:
         self._bench = bench
         self._trials: dict[str, list[JudgedTrial]] = defaultdict(list)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    @property
-    def repeats_itself(self) -> bool:
-        """True if every case is known to have the same output each time."""
-        return all(case.repeats > 1 for case in self.cases.values())
 
     async def collect_trials(self, key: str, more_trials: int = 0) -> BaseTrials:
         """Return the base's record of a case: of the baseline, or of new trials.
@@ -197,15 +192,16 @@ class MutantClassifier:
         """Run trials until the class is known."""
         try:
             return replace(await self._run(), calls=self.calls)
-        except BudgetError:
-            return Classification(kind="undecided", reason="out of budget", calls=self.calls)
-        except MissingRecordingError:
-            result = Classification(kind="undecided", reason="not recorded", unmeasured=True)
         except RegaugeError as error:
-            result = _unmeasured_result(error)
+            reason, unmeasured = missing_reason(error)
         nearest: list[JSON] = [case.key for case, score in self.ranking if score > 0]
-        evidence = {"nearest": nearest[:_SHOWN_NEAREST]}
-        return replace(result, calls=self.calls, evidence=evidence)
+        return Classification(
+            kind="undecided",
+            reason=reason,
+            unmeasured=unmeasured,
+            calls=self.calls,
+            evidence={"nearest": nearest[:_SHOWN_NEAREST]} if unmeasured else {},
+        )
 
     async def _run(self) -> Classification:
         for batch in _batches([case.key for case, _ in self.ranking]):
@@ -501,8 +497,8 @@ class MutantClassifier:
             },
             novel_cases=frozenset(novel_cases),
         )
-        if base.repeats_itself:
-            return result
+        if all(case.repeats > 1 for case in base.cases.values()):
+            return result  # every case is known to have the same output each time
         noise = base.outputs.noise(base_texts.values())
         p_value = await self._relevant_p_value(noise, seed) / _SHARES[0]
         if p_value > policy.changed:

@@ -85,12 +85,12 @@ class Mutation:
     place: MutationPlace
     text: str
     section: str = ""
-    prompt: Prompt = field(repr=False)
+    prompt: Prompt = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """A prompt with one edit.
+class Mutant(Mutation):
+    """An edit of an operator.
 
     Attributes:
         id: The operator and a digest of the edited text and its section: stable under edits of
@@ -100,11 +100,7 @@ class Mutant:
 
     id: str
     operator: str
-    place: MutationPlace
-    text: str
-    section: str
     scored: bool
-    prompt: Prompt = field(repr=False, compare=False)
 
 
 Mutate: TypeAlias = "Callable[[Prompt], Iterable[Mutation]]"

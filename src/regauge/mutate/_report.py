@@ -211,20 +211,15 @@ def report_of(
         earlier: The committed file. If the same texts, cases and judges were measured, its classes
             replace undecided ones.
     """
-    is_same_subject = earlier is not None and earlier.holds_for(
-        subject.prompt.digest, subject.key, subject.model
-    )
-    earlier_rows = (
-        {row.id: row for row in earlier.mutants} if earlier is not None and is_same_subject else {}
-    )
-    rows: list[MutantRow] = []
+    subject_key = subject.prompt.digest, subject.key, subject.model
+    is_same_subject = earlier is not None and earlier.holds_for(*subject_key)
+    earlier_rows = {row.id: row for row in earlier.mutants} if earlier and is_same_subject else {}
+    rows = [_row_of(result) for result in measurement.results]
+    replaced_ids = {row.id for row in rows if row.kind == "undecided"} & earlier_rows.keys()
+    rows = [earlier_rows[row.id] if row.id in replaced_ids else row for row in rows]
     calls = measurement.calls + measurement.base_calls
-    for result in measurement.results:
-        row = _row_of(result)
-        if row.kind == "undecided" and earlier is not None and row.id in earlier_rows:
-            row = earlier_rows[row.id]
-            calls = max(calls, earlier.calls)
-        rows.append(row)
+    if earlier is not None and replaced_ids:
+        calls = max(calls, earlier.calls)
     version = subject.prompt.version
     unscored = {
         result.mutant.operator for result in measurement.results if not result.mutant.scored

@@ -154,10 +154,7 @@ class _Run:
         self._note(mutant.id, result)
 
     async def _classify(
-        self,
-        edit: Mutant | Mutation,
-        only: Collection[str] | None,
-        first: Collection[str] = (),
+        self, edit: Mutation, only: Collection[str] | None, first: Collection[str] = ()
     ) -> Classification:
         ranking = self.ranking.rank(edit.text, edit.section, first=first)
         if only is not None:

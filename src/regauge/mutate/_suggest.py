@@ -13,8 +13,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from regauge.digests import digest_of
-from regauge.errors import BudgetError, MissingRecordingError, RegaugeError, UsageError
-from regauge.mutate._types import CaseRanking
+from regauge.errors import RegaugeError, UsageError
+from regauge.mutate._types import CaseRanking, missing_reason
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
@@ -235,12 +235,11 @@ class _Search:
                 suggestion = await self._try(proposer)
                 if suggestion is not None:
                     return suggestion
-        except BudgetError:
-            return self._undecided_suggestion("out of budget")
-        except MissingRecordingError:
-            return self._undecided_suggestion("not recorded", unmeasured=True)
         except RegaugeError as error:
-            return self._undecided_suggestion(str(error).partition("\n")[0], unmeasured=True)
+            reason, unmeasured = missing_reason(error)
+            return GuardSuggestion(
+                row=row, status="undecided", reason=reason, calls=self.calls, unmeasured=unmeasured
+            )
         same_output_reason = (
             f"{plural(self._same_output_count, 'variant')} had the same output without the text"
         )
@@ -248,15 +247,6 @@ class _Search:
             same_output_reason if self._same_output_count else "no proposer made a draft"
         )
         return GuardSuggestion(row=row, status="none", reason=reason, calls=self.calls)
-
-    def _undecided_suggestion(self, reason: str, *, unmeasured: bool = False) -> GuardSuggestion:
-        return GuardSuggestion(
-            row=self.problem.row,
-            status="undecided",
-            reason=reason,
-            calls=self.calls,
-            unmeasured=unmeasured,
-        )
 
     async def _try(self, proposer: DraftProposer) -> GuardSuggestion | None:
         drafts = proposer.drafts(self.problem, self._run_draft)

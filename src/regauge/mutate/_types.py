@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from math import log
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from regauge.errors import BudgetError, MissingRecordingError
 from regauge.statements import content_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from regauge.digests import JSON
+    from regauge.errors import RegaugeError
     from regauge.gate import BaseTrials, CaseTier, TrialFacts
     from regauge.mutate._operators import Mutant
     from regauge.prompts import Prompt
@@ -117,6 +119,15 @@ class Result:
 
     mutant: Mutant
     outcome: Classification
+
+
+def missing_reason(error: RegaugeError) -> tuple[str, bool]:
+    """Why trials are missing, and whether for another reason than the budget."""
+    if isinstance(error, BudgetError):
+        return "out of budget", False
+    if isinstance(error, MissingRecordingError):
+        return "not recorded", True
+    return str(error).partition("\n")[0], True
 
 
 # The words of a section select a group of cases; those of the text select the case.

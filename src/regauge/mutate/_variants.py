@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.mutate._suggest import DraftRunner, UnguardedInstruction
 
-_NAME = "rules"
 _VARIANTS_MAX = 16
 # The number of outputs for an expectation.
 _OUTPUTS = 3
@@ -236,7 +235,7 @@ def _draft_like(key: str, case: GoldenCase, inputs: Mapping[str, JSON] | None = 
         expected=case.expected,
         checks=case.checks,
         like=key,
-        proposer=_NAME,
+        proposer="rules",
     )
 
 

@@ -216,11 +216,7 @@ def diagnose(
 
     def order(mode: FailureMode) -> tuple[int, int, str]:
         earlier = checks.get(mode.check)
-        return (
-            _ORDER[earlier.criterion if earlier else "correctness"],
-            -mode.failures,
-            mode.check,
-        )
+        return (_ORDER[earlier.criterion if earlier else "correctness"], -mode.failures, mode.check)
 
     return Diagnosis(modes=tuple(sorted(modes, key=order)), flaky=tuple(flaky))
 

@@ -36,11 +36,7 @@ _REJECTED_BY_USER: AttemptResult = "rejected-by-person"
 AGAINST: frozenset[AttemptResult] = frozenset(
     {"refuted", "overfit", "suite-refused", _REJECTED_BY_USER}
 )
-_CHANCES: dict[AttemptResult, int] = {
-    "undecided": 2,
-    "screened-out": 2,
-    "accepted": 1,
-}
+_CHANCES: dict[AttemptResult, int] = {"undecided": 2, "screened-out": 2, "accepted": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +92,6 @@ class Attempt:
             ops="+".join(sorted({kind_of(op) for op in edit.ops})),
         )
 
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Attempt:
-        """Read the document that `asdict` makes; a ValueError for any other document."""
-        return TypeAdapter(cls).validate_python(document)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRefusal:
@@ -120,6 +111,11 @@ class Memory:
 
     attempts: tuple[Attempt, ...] = ()
     incumbents: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, attempts: Iterable[Mapping[str, Any]]) -> Memory:
+        """Read attempts that `asdict` made; a ValueError for any other document."""
+        return cls(TypeAdapter(tuple[Attempt, ...]).validate_python(tuple(attempts)))
 
     def with_attempts(self, *entries: Attempt) -> Memory:
         """The memory with more entries at the end."""

@@ -62,7 +62,7 @@ from regauge.refine.loop._plan import (
     goals_digest,
     measure_goals,
 )
-from regauge.refine.runs import RESUMABLE_STOPS, SCHEMA_VERSION, read_verified
+from regauge.refine.runs import RESUMABLE_STOPS, SCHEMA_VERSION, edit_result, read_verified
 from regauge.wording import cut, plural, printable
 
 if TYPE_CHECKING:
@@ -399,12 +399,7 @@ def edit_results(attempts: Iterable[Attempt], *, has_proposal: bool) -> list[Edi
     """Every edit that a run tried, with its last result."""
     accepted = "kept" if has_proposal else "not-verified"
     return [
-        EditResult(
-            strategy=attempt.strategy,
-            proposer=attempt.proposer,
-            ops=attempt.ops,
-            result=accepted if attempt.result == "accepted" else attempt.result,
-        )
+        edit_result(attempt, accepted if attempt.result == "accepted" else attempt.result)
         for attempt in {attempt.after: attempt for attempt in attempts}.values()
     ]
 

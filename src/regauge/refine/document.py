@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from regauge.evidence import Count  # noqa: TC001 - pydantic reads it
-from regauge.refine.attempts import Attempt  # noqa: TC001 - pydantic reads it
+from regauge.refine.attempts import Attempt
 from regauge.refine.loop._state import Stop  # noqa: TC001 - pydantic reads it
 
 
@@ -161,28 +162,11 @@ class CriterionDocument(_RefinementDocument):
     after: CaseCount | None
 
 
-class RejectedEdit(_RefinementDocument):
-    """An edit that was not accepted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedEdit(Attempt):
+    """An edit that was not accepted; `earlier` is whether an earlier run rejected it."""
 
-    Attributes:
-        before: The shape of the text before it; `after` with it.
-        detail: Why.
-        earlier: Whether an earlier run rejected it.
-    """
-
-    before: str
-    after: str
-    failure_mode: str
-    result: str
-    detail: str
-    cycle: int
-    places: str
-    proposer: str
-    strategy: str
-    ops: str
     earlier: bool
-    added_text: str
-    removed_text: str
 
 
 class EditResult(_RefinementDocument):
@@ -194,14 +178,11 @@ class EditResult(_RefinementDocument):
     result: str
 
 
-class UnverifiedEdit(_RefinementDocument):
+class UnverifiedEdit(Selection):
     """An edit that passed its own test, before the calls were used up."""
 
     check: str
     strategy: str
-    p: float
-    before: Count
-    after: Count
     added_text: str
 
 

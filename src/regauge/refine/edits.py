@@ -936,9 +936,7 @@ def _block(tree: Tree, atom: Node, fresh: set[int]) -> Node:
 
 
 def _compose(
-    before: PromptText,
-    pairs: Sequence[TextComparison],
-    changes: Sequence[tuple[int, AtomChange]],
+    before: PromptText, pairs: Sequence[TextComparison], changes: Sequence[tuple[int, AtomChange]]
 ) -> PromptText:
     text = before
     for index, comparison in enumerate(pairs):

@@ -16,15 +16,9 @@ from regauge.prompts import input_text
 from regauge.refine.analysis import Check
 from regauge.refine.guards import CaseText, Leaks
 from regauge.refine.loop._plan import calls_left, floor_calls, model_calls_left, trials_for
-from regauge.refine.loop._state import (
-    Interrupted,
-    TrialPlan,
-    TrialResults,
-)
+from regauge.refine.loop._state import Interrupted, TrialPlan, TrialResults
 from regauge.refine.proposers._protocol import Problem, RedactedCase
-from regauge.refine.proposers.model import (
-    object_in,
-)
+from regauge.refine.proposers.model import object_in
 from regauge.statements import content_words
 
 if TYPE_CHECKING:

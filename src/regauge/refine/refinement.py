@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from regauge.digests import digest_of
 from regauge.errors import PromptError, ProviderError, UsageError
-from regauge.files import read_regular, write_whole
+from regauge.files import write_whole
 from regauge.gate import REVISION_FIRST, policy_of
 from regauge.judges import criterion_of
 from regauge.project import GoalSettings  # noqa: TC001 - pydantic reads annotations
@@ -28,7 +28,7 @@ from regauge.providers import parse_model_id
 from regauge.providers.registry import endpoint_of
 from regauge.refine._policy import RefinePolicy, RunLimits
 from regauge.refine.analysis import Check, FailureMode
-from regauge.refine.attempts import Attempt, HoldoutLedger, Memory
+from regauge.refine.attempts import HoldoutLedger, Memory
 from regauge.refine.delivery import build_revision, markdown_of, result_of
 from regauge.refine.edits import Edit, PromptText, ops_between
 from regauge.refine.feedback import Feedback, describe_feedback, labels_of
@@ -69,7 +69,6 @@ from regauge.refine.trials import EvalWorkbench
 from regauge.runner import PlannedCase, PlannedTrial
 from regauge.statements import delete, parse
 from regauge.stop_signals import ignore_signals, run_stoppable
-from regauge.strict_json import read_json
 from regauge.wording import cut, plural
 
 if TYPE_CHECKING:
@@ -78,7 +77,6 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges import Judge
     from regauge.project import Project
-    from regauge.prompts import Prompt
     from regauge.refine.document import RefinementResult
     from regauge.refine.loop._loop import Trail
     from regauge.refine.loop._state import LoopState, Note
@@ -89,36 +87,8 @@ if TYPE_CHECKING:
 Removal: TypeAlias = "tuple[int, int, int]"
 """A message, and the characters in it where the text begins and ends."""
 
-_CLASSES = frozenset({"no-effect", "harmful"})
 # The beginning of a removed text names it in a line of the trail.
 _CHARS = 40
-
-
-def unused_text(project: Project, prompt: Prompt) -> tuple[Removal, ...]:
-    """The instructions without effect, or with a harmful one, in the committed file of mutants.
-
-    Raises:
-        UsageError: The file is missing, of another text of the prompt, or has none.
-    """
-    path = project.fixtures_dir / "mutants" / f"{prompt.name}.json"
-    measure = f"regauge mutate {shlex.quote(prompt.name)}"
-    try:
-        document: Any = read_json(read_regular(path).decode())
-        is_current = document["digest"] == prompt.digest
-        rows = [row for row in document["mutants"] if row["class"] in _CLASSES]
-        sources = {
-            (int(row["span"]["part"][9:-1]), int(row["span"]["start"]), int(row["span"]["end"]))
-            for row in rows
-            if row["operator"].startswith("delete-") and row["span"]["part"].startswith("messages[")
-        }
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"no classes of {prompt.name} can be read", fix=measure) from error
-    if not is_current:
-        raise UsageError(f"{project.relative(path)} is of another text of the prompt", fix=measure)
-    if not sources:
-        raise UsageError(f"{prompt.name} has no text without effect", fix="nothing to remove")
-    # From the end, so that each place is valid until its turn.
-    return tuple(sorted(sources, reverse=True))
 
 
 def removals_of(base: PromptText, places: Iterable[Removal]) -> tuple[Accepted, ...]:
@@ -169,7 +139,7 @@ class RefineOptions:
         fix_flaky: Whether an edit may be accepted because it makes a flaky check steady.
         goals: Pass rates to reach; without goals, no reproducible failure.
         temperature: The temperature of refiner requests; None for the default of each step.
-        removals: Text without effect to remove, from `unused_text`; nothing is fixed then.
+        removals: Text without effect to remove; nothing is fixed then.
     """
 
     proposers: tuple[str, ...] = ("rules", "model")
@@ -638,7 +608,7 @@ class Refinement:
     def _replay(self, run: Run, events: Sequence[TrailEvent]) -> LoopState:
         """The state that a trail leads to, with every decision made again."""
         began = events[0].body
-        self.memory = Memory(tuple(Attempt.from_json(entry) for entry in began["memory"]))
+        self.memory = Memory.from_json(began["memory"])
         policy = self.config.policy
         if self.options.calls is None:  # the calls of a verdict were estimated at the start
             limits = replace(policy.limits, calls=int(began["calls_max"]))

@@ -84,7 +84,7 @@ class TrailEvent:
     @property
     def digest(self) -> str:
         """The digest of the whole line."""
-        return digest_of({"seq": self.seq, "kind": self.kind, "prev": self.prev, "body": self.body})
+        return digest_of(asdict(self))
 
 
 class TrailFile:
@@ -214,14 +214,9 @@ def summary_of(state: LoopState) -> dict[str, JSON]:
 def _event(line: bytes, path: Path, number: int) -> TrailEvent:
     try:
         document: Any = read_json(line)
-        event = TrailEvent(
-            seq=document["seq"],
-            kind=document["kind"],
-            prev=document["prev"],
-            body=document["body"],
-        )
-        sha = document["sha"]
-    except (ValueError, KeyError, TypeError) as error:
+        sha = document.pop("sha")
+        event = TrailEvent(**document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TrailError(f"{path}:{number}: not an event of a trail: {error}") from error
     if sha != event.digest:
         raise TrailError(f"{path}:{number}: the line was changed after it was written")
@@ -403,14 +398,18 @@ def readable_results(project: Project, *, warn: Callable[[str], object]) -> list
     return results
 
 
+def edit_result(attempt: Attempt, result: str) -> EditResult:
+    """An edit that a run tried, with its last result."""
+    return EditResult(
+        strategy=attempt.strategy, proposer=attempt.proposer, ops=attempt.ops, result=result
+    )
+
+
 def _with_rejected(result: RefinementResult, numbers: Iterable[int]) -> RefinementResult:
     """The result, whose kept edits of some changes, from 1, were rejected by a user."""
     edits = [*result.edits]
     for number in numbers:
-        change = result.changes[number - 1].attempt
-        edit = EditResult(
-            strategy=change.strategy, proposer=change.proposer, ops=change.ops, result="kept"
-        )
+        edit = edit_result(result.changes[number - 1].attempt, "kept")
         if edit in edits:
             edits[edits.index(edit)] = edit.model_copy(update={"result": "rejected-by-person"})
     return result.model_copy(update={"edits": edits})
@@ -452,7 +451,7 @@ def load_memory(project: Project, prompt: str, key: str) -> Memory:
     try:
         document: Any = read_json(read_regular(path))
         entries: list[Any] = document["tried"] if document["key"] == key else []
-        return Memory(tuple(Attempt.from_json(entry) for entry in entries))
+        return Memory.from_json(entries)
     except FileNotFoundError:
         return Memory()
     except ValidationError as error:

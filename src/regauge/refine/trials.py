@@ -42,25 +42,15 @@ from regauge.refine.loop._state import (
     TrialResults,
 )
 from regauge.refine.problem import problem_of, redact_feedback
-from regauge.refine.proposers.model import (
-    ProposerCalls,
-    request_critique,
-    request_edits,
-)
-from regauge.refine.subject import (
-    CandidateTargets,
-    cases_of,
-    deciding_judges,
-    public_texts,
-)
-from regauge.runner import CaseRequest, PlannedCase, PlannedTrial
+from regauge.refine.proposers.model import ProposerCalls, request_critique, request_edits
+from regauge.refine.subject import CandidateTargets, cases_of, deciding_judges, public_texts
+from regauge.runner import PlannedCase, PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from regauge.gate import CaseTier, GateOutcome, Side
     from regauge.prompts import Prompt
-    from regauge.providers import Completion, CompletionRequest
     from regauge.refine.analysis import Tally
     from regauge.refine.edits import Edit, PromptText
     from regauge.refine.feedback import FeedbackRemark
@@ -338,7 +328,9 @@ class EvalWorkbench:
     ) -> CritiqueResult | ProposalResult | Interrupted:
         """Call a proposer; edits that would break the prompt's file are rejected here."""
         proposer = self.proposers[action.proposer]
-        calls = ProposerCalls(self._complete, model_calls_left(state), self._forget)
+        calls = ProposerCalls.of_trials(
+            self.trials, self.subject.prompt, command="refine", calls_max=model_calls_left(state)
+        )
         try:
             match action.kind:
                 case "critique":
@@ -353,6 +345,8 @@ class EvalWorkbench:
             if action.kind == "edits":
                 return ProposalResult(edits=(), spending=Spending(), refused=(text,))
             return Interrupted(reason="interrupted", text=text)
+        finally:
+            self.replayed_calls += calls.replayed_calls
 
     async def verify(self, state: LoopState, action: RunGate) -> RevisionDecision | Interrupted:
         """Compare the revision with the base by the gate."""
@@ -413,17 +407,6 @@ class EvalWorkbench:
             policy=config.policy.guard,
             show_expected=self.show_expected,
         )
-
-    async def _complete(self, request: CompletionRequest) -> Completion:
-        answer = await self.trials.complete(self._question(request))
-        self.replayed_calls += answer.source != "live"
-        return answer.completion
-
-    def _forget(self, request: CompletionRequest) -> None:
-        self.trials.forget(self._question(request))
-
-    def _question(self, request: CompletionRequest) -> CaseRequest:
-        return CaseRequest.of_refiner(request, prompt=self.subject.prompt, command="refine")
 
     def _readable(self, text: PromptText, proposal: ProposalResult) -> ProposalResult:
         """The proposals without edits whose text the prompt's file cannot hold."""

@@ -13,7 +13,6 @@ from regauge.scaffold._files import (
     advise_on_pytest as advise_on_pytest,
     merge_pyproject as merge_pyproject,
     new_eval as new_eval,
-    new_judge as new_judge,
     new_prompt as new_prompt,
     new_target_eval as new_target_eval,
     refuse_blocked as refuse_blocked,

@@ -181,35 +181,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _SCHEMA = "prompts/prompt.schema.json"
 
 
-def new_prompt(name: str, root: Path) -> list[NewFile]:
-    """A prompt file, and its schema if that is missing.
+def new_prompt(name: str, root: Path, *, is_rubric: bool = False) -> list[NewFile]:
+    """A prompt file or a rubric, the prompt of an LLM judge; and its schema if that is missing.
 
     Raises:
         UsageError: The name is invalid, or a prompt has it.
     """
-    return _new_file(name, root, template_name="new_prompt.yml", folder="prompts", up="")
-
-
-def new_judge(name: str, root: Path) -> list[NewFile]:
-    """A rubric: the prompt of an LLM judge.
-
-    Raises:
-        UsageError: The name is invalid, or a prompt has it.
-    """
-    return _new_file(name, root, template_name="new_judge.yml", folder="prompts/judges", up="../")
-
-
-def _new_file(name: str, root: Path, *, template_name: str, folder: str, up: str) -> list[NewFile]:
     _refuse_taken(name, root)
+    folder, up = ("prompts/judges", "../") if is_rubric else ("prompts", "")
     line = f"# yaml-language-server: $schema={up}prompt.schema.json\n"
-    path, text = (
-        f"{folder}/{name}.prompt.yml",
-        line + fill_template(template_name, title=_title(name)),
-    )
-    schema = (
-        [] if (root / _SCHEMA).exists() else [NewFile(path=_SCHEMA, text=schema_text("prompt"))]
-    )
-    return [NewFile(path=path, text=text), *schema]
+    text = fill_template(f"new_{'judge' if is_rubric else 'prompt'}.yml", title=_title(name))
+    files = [NewFile(path=f"{folder}/{name}.prompt.yml", text=line + text)]
+    if not (root / _SCHEMA).exists():
+        files.append(NewFile(path=_SCHEMA, text=schema_text("prompt")))
+    return files
 
 
 def new_eval(prompt: Prompt) -> NewFile:

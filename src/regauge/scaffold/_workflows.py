@@ -243,12 +243,10 @@ def read_document(path: Path, parse: Callable[[str], object] = tomllib.loads) ->
 
 WORKFLOWS = ("evals", "comment", "baseline", "refine")
 _FOLDER = ".github/workflows"
-_MAIN = "branches: [main]"
 _SHARDS = "shard: [1, 2]"
 _SHARD = "matrix.shard }}/2"
 _KEY = "OPENAI_API_KEY"
 _PRICES = "[tool.regauge.providers.openai]"
-_INSTALL = "run: INSTALL"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 
@@ -379,7 +377,7 @@ def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile
     lines: list[str] = []
     for line in template(f"{name}{'_shards' if shards > 1 else ''}.yml").splitlines():
         indent = line[: len(line) - len(line.lstrip())]
-        if line.strip() == _INSTALL:
+        if line.strip() == "run: INSTALL":
             lines += _run(context.install.script, indent)
         elif line.strip().startswith(f"{_KEY}: "):
             # Steps that write to GitHub set the job's token themselves.
@@ -390,7 +388,7 @@ def workflow(name: str, context: WorkflowContext, *, shards: int = 1) -> NewFile
         else:
             lines.append(line)
     text = "".join(f"{line}\n" for line in lines)
-    text = text.replace(_MAIN, f"branches: [{quoted}]")
+    text = text.replace("branches: [main]", f"branches: [{quoted}]")
     numbers = ", ".join(map(str, range(1, shards + 1)))
     text = text.replace(_SHARDS, f"shard: [{numbers}]").replace(_SHARD, f"{_SHARD[:-1]}{shards}")
     text = text.replace(_PRICES, f"[tool.regauge.providers.{context.provider}]")

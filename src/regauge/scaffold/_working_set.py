@@ -14,13 +14,7 @@ from regauge.model_id import is_simulated, parse_model_id
 from regauge.project import Project
 from regauge.prompts import lock_of, parse_prompt, prompt_files
 from regauge.providers.registry import declared_endpoint
-from regauge.scaffold._files import (
-    NewFile,
-    PlannedFile,
-    merge_pyproject,
-    refuse_blocked,
-    template,
-)
+from regauge.scaffold._files import NewFile, PlannedFile, merge_pyproject, refuse_blocked, template
 from regauge.scaffold._workflows import WorkflowContext, read_document, workflow, workflow_path
 from regauge.schemas import schema_text
 from regauge.strict_json import mapping_of

@@ -34,7 +34,6 @@ _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "n": (1, 128),
     "top_logprobs": (0, 20),
 }
-_INTEGERS: Final = frozenset({"max_tokens", "max_completion_tokens", "n", "top_logprobs"})
 _STOPS_MAX: Final = 4
 
 
@@ -73,7 +72,7 @@ def _number(name: str, value: JSON) -> float:
             f"Invalid '{name}': {value} is outside its range; the {side} is {bound}.",
             parameter=name,
         )
-    if name in _INTEGERS and value != int(value):
+    if name in {"max_tokens", "max_completion_tokens", "n", "top_logprobs"} and value != int(value):
         raise BadParameterError(f"Invalid type for '{name}': expected an integer.", parameter=name)
     return float(value)
 
@@ -190,9 +189,8 @@ class SimulatedProvider:
     local = True
     models = (CLERK_1.model,)
 
-    def __init__(self, context: ProviderContext | None = None, *, rules: Rules = CLERK_1) -> None:
+    def __init__(self, context: ProviderContext | None = None) -> None:
         del context  # no endpoint, no key
-        self._rules = rules
 
     async def complete(self, request: CompletionRequest) -> Completion:
         """Complete one request.
@@ -200,11 +198,11 @@ class SimulatedProvider:
         Raises:
             ProviderError: The model has another name, or a parameter is out of range.
         """
-        if request.model != self._rules.model:
+        if request.model != CLERK_1.model:
             place = f" ({request.origin})" if request.origin else ""
             message = f"there is no simulated model {request.model!r}{place}"
             raise ProviderError(
-                message, fix=f"write sim:{self._rules.model}", kind="bad-request", status=404
+                message, fix=f"write sim:{CLERK_1.model}", kind="bad-request", status=404
             )
         if any(message.attachments for message in request.messages):
             raise ProviderError(
@@ -213,7 +211,7 @@ class SimulatedProvider:
                 kind="bad-request",
             )
         started = time.perf_counter()
-        completion = complete(request, rules=self._rules)
+        completion = complete(request)
         return dataclasses.replace(completion, latency_s=round(time.perf_counter() - started, 6))
 
     async def aclose(self) -> None:

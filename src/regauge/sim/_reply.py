@@ -405,7 +405,6 @@ _SNIPPET_RE: Final = Lexicon("regauge.sim", "snippet")
 _STATED: Final[str] = _SNIPPET_RE.entry("stated")
 _KINDS: Final[Mapping[str, str]] = _SNIPPET_RE.entry("kinds")
 _NUMBERS: Final = _SNIPPET_RE.words("numbers")
-_NUMBER: Final = r"\d+(?:\.\d+)?%?"
 _INVENTED: Final[Mapping[str, str]] = _SNIPPET_RE.entry("invented")
 _VERBS: Final = frozenset(stems(_SNIPPET_RE.entry("verbs")))
 
@@ -495,7 +494,7 @@ def _find_in_text(name: str, text: str) -> str | None:
     of the kind in the last word of the name.
     """
     words = name.split("_")
-    pattern = _KINDS.get(words[-1]) or (_NUMBER if words[-1] in _NUMBERS else "(?s).*")
+    pattern = _KINDS.get(words[-1]) or (r"\d+(?:\.\d+)?%?" if words[-1] in _NUMBERS else "(?s).*")
     for start in range(len(words)):
         phrase = r"[\s_-]+".join(map(re.escape, words[start:]))
         # A kind alone, such as "cidr", may stand for several values.

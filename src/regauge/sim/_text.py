@@ -63,7 +63,6 @@ _SYNONYMS: Final[dict[str, str]] = {
 }
 _ROOT_MIN: Final = 3
 _ROOT_LONG: Final = 4
-_NEGATORS: Final = frozenset({"not", "no", "never", "non", "cannot", "without", "isn", "n't"})
 _ABBREVIATIONS: Final = ("e.g.", "i.e.", "etc.", "approx.", "no.", "vs.")
 
 
@@ -122,7 +121,7 @@ def stems(text: str) -> tuple[str, ...]:
     negated = False
     for piece in _RE.piece.findall(text):
         low = piece.lower()
-        if low in _NEGATORS:
+        if low in {"not", "no", "never", "non", "cannot", "without", "isn", "n't"}:
             negated = True
             continue
         if low in ("unready", "unhealthy"):

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
 
     from regauge.providers import Completion
 
-__all__ = [
-    "Counters",
-    "FaultPlan",
-    "RateLimit",
-    "Service",
-    "SimServerOptions",
-]
-
 STATUSES: Final = frozenset(str(status) for status in range(400, 600))
 # Choices of one request have trial numbers far from those of later requests.
 _CHOICE_STRIDE: Final = 1_000_003

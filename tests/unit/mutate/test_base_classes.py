@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from regauge.errors import UsageError
-from regauge.mutate._guards import (
+from regauge.mutate._pull_request import (
     GuardTrials,
     TrialClasses,
     is_reduced,

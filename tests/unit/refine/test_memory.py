@@ -128,6 +128,6 @@ def test_to_remember_a_refuted_edit_twice_changes_no_answer(times):
 def test_an_entry_is_the_same_after_it_was_written_down():
     made = entry(without("json"), HEALTHY)
 
-    assert Attempt.from_json(asdict(made)) == made
+    assert Memory.from_json([asdict(made)]) == Memory((made,))
     with pytest.raises(ValueError, match=r"(?s)result.*'good'"):
-        Attempt.from_json({**asdict(made), "result": "good"})
+        Memory.from_json([{**asdict(made), "result": "good"}])

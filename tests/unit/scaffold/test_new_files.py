@@ -9,7 +9,7 @@ import yaml
 
 from regauge.errors import UsageError
 from regauge.scaffold import NewFile
-from regauge.scaffold._files import new_judge, new_prompt
+from regauge.scaffold._files import new_prompt
 from regauge.scaffold._working_set import _differs
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def test_a_new_prompt_has_its_name_as_title(tmp_path: Path, name: str, title: st
     )
     assert prompt.text.startswith("# yaml-language-server: $schema=prompt.schema.json\n")
     assert yaml.safe_load(prompt.text)["name"] == title
-    judge, _ = new_judge(name, tmp_path)
+    judge, _ = new_prompt(name, tmp_path, is_rubric=True)
     assert judge.path == f"prompts/judges/{name}.prompt.yml"
     assert judge.text.startswith("# yaml-language-server: $schema=../prompt.schema.json\n")
     (tmp_path / "prompts").mkdir()
@@ -52,9 +52,9 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, name: str):
 def test_a_name_that_is_taken_is_refused_whatever_its_case(tmp_path: Path):
     (tmp_path / "prompts/team").mkdir(parents=True)
     (tmp_path / "prompts/team/Greet.prompt.yml").write_text("")
-    for make in (new_prompt, new_judge):
+    for is_rubric in (False, True):
         with pytest.raises(UsageError, match="there is a prompt 'Greet' already"):
-            make("greet", tmp_path)
+            new_prompt("greet", tmp_path, is_rubric=is_rubric)
     assert new_prompt("greeting", tmp_path)
 
 

@@ -206,7 +206,6 @@ _REFINER_CALLS = 5
 # And so much for the fresh trials of every accepted edit.
 _FRESH_CALLS = 40
 _BEFORE_A_LOOK = frozenset({"screen", "critique", "propose", "holdout", "suite"})
-_BEFORE_VERIFICATION = frozenset({"unsteady", "screen", "confirm"})
 
 
 def calls_max(state: LoopState) -> int:
@@ -309,18 +308,11 @@ def calls_needed(state: LoopState, action: Action | None) -> int:
     """The calls of an action, with those set aside to verify its result."""
     if not isinstance(action, tuple):
         return 0
-    calls = _calls_of(state.config, action)
-    if state.phase not in _BEFORE_VERIFICATION:
+    calls = sum(cost_of_trials(state.config, len(plan.trials), plan.check) for plan in action)
+    if state.phase not in {"unsteady", "screen", "confirm"}:
         return calls
     later = cost_of_trials(state.config, _FRESH_CALLS) * len(state.accepted)
     return calls + _verification_calls(state.config) + later
-
-
-def _calls_of(config: LoopConfig, action: Trials) -> int:
-    """The approximate calls of trials, with those of LLM judges."""
-    return sum(
-        cost_of_trials(config, len(requested.trials), requested.check) for requested in action
-    )
 
 
 def _search_calls(config: LoopConfig, trials: int) -> int:

@@ -8,16 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from regauge.gate import NO_TRIALS
-from regauge.refine.analysis import (
-    Tally,
-    p_better,
-    p_worse,
-    tail,
-)
-from regauge.refine.edits import (
-    apply,
-    count_lost_words,
-)
+from regauge.refine.analysis import Tally, p_better, p_worse, tail
+from regauge.refine.edits import apply, count_lost_words
 from regauge.refine.guards import text_warnings
 from regauge.refine.loop._candidates import (
     add_attempt,
@@ -73,7 +65,8 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
         and not state.has_readable_response
         and not proposal
     ):
-        reason, text = "unreadable", unreadable(state)
+        reason = "unreadable"
+        text = f"no response of the refiner model could be read: {state.unreadable_reason}"
     if state.better_release and not proposal:
         text = (
             f"{text}; {state.better_release.name} passes more often: {state.better_release.command}"
@@ -81,11 +74,6 @@ def stop(state: LoopState, reason: StopReason, text: str, *, proposal: bool = Fa
     ending = Stop(reason=reason, proposal=proposal, text=text)
     state = state.note("stopped", f"{reason}: {text}")
     return replace(state, phase="stopped", stopped_phase=state.phase, stop=ending)
-
-
-def unreadable(state: LoopState) -> str:
-    """The message of a run without a readable response of the refiner model."""
-    return f"no response of the refiner model could be read: {state.unreadable_reason}"
 
 
 def after_baseline(state: LoopState) -> LoopState:
@@ -410,11 +398,7 @@ def after_confirm(state: LoopState) -> LoopState:
     if candidate.suspicion:  # it needs more evidence
         bound /= test.looks_max
     harmed, surely = _find_harm(state, new)
-    numbers = {
-        "p": p,
-        "bound": bound,
-        "look": state.look_number,
-    }
+    numbers = {"p": p, "bound": bound, "look": state.look_number}
     last = state.look_number >= test.looks_max
     if harmed and (surely or last):
         return _drop(state, f"{harmed} gets worse", numbers)

@@ -70,10 +70,7 @@ def split_cases(state: LoopState, edit: Accepted) -> tuple[tuple[str, ...], tupl
 
 
 def generalisation_ratio(
-    state: LoopState,
-    edit: Accepted,
-    seen: Sequence[str],
-    unseen: Sequence[str],
+    state: LoopState, edit: Accepted, seen: Sequence[str], unseen: Sequence[str]
 ) -> float:
     """The likelihood ratio of unseen cases: the edit helps them as it does seen ones, or not.
 
@@ -305,10 +302,7 @@ def _accept(state: LoopState) -> LoopState:
 
 
 def _roll_back(
-    state: LoopState,
-    result: AttemptResult,
-    detail: str,
-    texts: Sequence[str],
+    state: LoopState, result: AttemptResult, detail: str, texts: Sequence[str]
 ) -> LoopState:
     """Roll back the edits with these texts, and continue with the rest.
 

@@ -29,14 +29,7 @@ from regauge.refine.edits import (
     with_rule,
 )
 from regauge.refine.proposers._protocol import Example, Ideas
-from regauge.statements import (
-    content_words,
-    guess_language,
-    is_negated,
-    parse,
-    replace,
-    tokens,
-)
+from regauge.statements import content_words, guess_language, is_negated, parse, replace, tokens
 from regauge.strict_json import read_json
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import sys
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -18,14 +19,7 @@ from regauge.judges.output import find_json
 from regauge.lexicon import Lexicon
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest, approximate_tokens
-from regauge.refine.edits import (
-    REWRITE,
-    Edit,
-    EditError,
-    PromptText,
-    op_from_json,
-    ops_between,
-)
+from regauge.refine.edits import REWRITE, Edit, EditError, PromptText, op_from_json, ops_between
 from regauge.refine.loop._state import (
     Critique,
     CritiqueKind,
@@ -35,6 +29,7 @@ from regauge.refine.loop._state import (
     TrialResults,
 )
 from regauge.refine.proposers._protocol import Ideas
+from regauge.runner import CaseRequest
 from regauge.strict_json import refuse_constant, unique
 from regauge.wording import quote
 
@@ -48,6 +43,7 @@ if TYPE_CHECKING:
     from regauge.refine.guards import OpenSection
     from regauge.refine.loop._state import Interrupted
     from regauge.refine.proposers._protocol import ModelCaller, Problem, Proposer, RedactedCase
+    from regauge.runner import TrialRunner
 
 _RE = Lexicon("regauge.refine", "calls")
 
@@ -77,7 +73,25 @@ class ProposerCalls:
         self._calls_max = calls_max
         self._forget = forget
         self.calls = 0
+        self.replayed_calls = 0
         self.usd = 0.0
+
+    @classmethod
+    def of_trials(
+        cls, trials: TrialRunner, prompt: Prompt, *, command: str, calls_max: int = sys.maxsize
+    ) -> ProposerCalls:
+        """The calls for a prompt in a run: recorded, budgeted and retried."""
+
+        def case_request(request: CompletionRequest) -> CaseRequest:
+            return CaseRequest.of_refiner(request, prompt=prompt, command=command)
+
+        async def call_model(request: CompletionRequest) -> Completion:
+            answer = await trials.complete(case_request(request))
+            calls.replayed_calls += answer.source != "live"
+            return answer.completion
+
+        calls = cls(call_model, calls_max, lambda request: trials.forget(case_request(request)))
+        return calls
 
     async def __call__(self, request: CompletionRequest) -> Completion:
         """Return the model's response."""
@@ -637,11 +651,7 @@ class ModelProposer:
         return compose
 
     def _request(
-        self,
-        name: str,
-        texts: Mapping[str, str],
-        trial: int = 0,
-        temperature: float | None = None,
+        self, name: str, texts: Mapping[str, str], trial: int = 0, temperature: float | None = None
     ) -> CompletionRequest:
         prompt = load_packaged("regauge.refine", name)
         trial += self.seed * _TRIALS_PER_SEED
