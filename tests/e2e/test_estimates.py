@@ -215,6 +215,14 @@ def test_recordings_take_what_the_dry_run_says(priced: EvalProject, metered: Met
     recorded_as_estimated(priced, metered)  # nothing is recorded
     drop(priced, CASES // 2)
     recorded_as_estimated(priced, metered)  # half of it is
+
+
+@pytest.mark.parametrize("judges", ["min_words(3)", JUDGES["shared"]], ids=["none", "shared"])
+def test_recordings_of_further_trials_take_what_the_dry_run_says(
+    priced: EvalProject, metered: Metered, judges: str
+):
+    use_judges(priced, judges)
+    recorded_as_estimated(priced, metered)
     recorded_as_estimated(priced, metered, "--refresh")
     recorded_as_estimated(priced, metered, "--trials=3")
 
@@ -225,7 +233,12 @@ NEEDS = re.compile(
 )
 
 
-@pytest.mark.parametrize("judges", ["min_words(3)", *JUDGES.values()], ids=["none", *JUDGES])
+# Of `record --dry-run` are the numbers, so some judges show that a replay prints them.
+@pytest.mark.parametrize(
+    "judges",
+    ["min_words(3)", JUDGES["shared"], JUDGES["claims"]],
+    ids=["none", "shared", "claims"],
+)
 def test_a_run_takes_what_its_replay_says(priced: EvalProject, metered: Metered, judges: str):
     use_judges(priced, judges)
     for missing in (CASES, CASES // 2):

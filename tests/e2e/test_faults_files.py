@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -532,12 +533,12 @@ def test_few_file_descriptors_lower_the_concurrency(live: EvalProject):
 
 # Each program runs in a fork of an interpreter that has loaded pytest, which takes longer than the rest.
 _LIMITED = """\
-import json, os, resource, sys, pytest
+import itertools, os, resource, sys, pytest
 
-limit, *programs = sys.argv[1:]
-for number, program in enumerate(programs):
+limits, *programs = sys.argv[1:]
+for limit, (number, program) in itertools.product(limits.split(), enumerate(programs)):
     if not os.fork():
-        output = os.open(f"said-{number}", os.O_WRONLY | os.O_CREAT)
+        output = os.open(f"said-{limit}-{number}", os.O_WRONLY | os.O_CREAT)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
@@ -547,10 +548,8 @@ for number, program in enumerate(programs):
 """
 
 
-@pytest.mark.parametrize("limit", [12, 16, 20])
-def test_too_few_file_descriptors_end_a_run_before_it_begins(
-    live: EvalProject, endpoint: Endpoint, limit: int
-):
+def test_too_few_file_descriptors_end_a_run_before_it_begins(live: EvalProject, endpoint: Endpoint):
+    limits = (12, 16, 20)
     live.golden(live.case(number) for number in range(20))
     programs = {
         "sys.exit(pytest.main(['evals']))": 4,
@@ -558,14 +557,15 @@ def test_too_few_file_descriptors_end_a_run_before_it_begins(
         "sys.exit(pytest.main(['evals', '-p', 'xdist', '-n2']))": 4,
         "from regauge.cli import main; main(['record'])": 2,
     }
-    command = [sys.executable, "-c", _LIMITED, str(limit), *programs]
+    command = [sys.executable, "-c", _LIMITED, " ".join(map(str, limits)), *programs]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert dict(zip(programs, map(int, done.stdout.split()), strict=True)) == programs, done.stderr
-    for number, program in enumerate(programs):
-        said = (live.root / f"said-{number}").read_text(encoding="utf-8")
-        assert "Traceback" not in said, program
-        assert "Errno" not in said, program
-        assert "fix: raise the limit, as with ulimit -n 1024" in said, program
+    codes = [*map(int, done.stdout.split())]
+    assert codes == [*programs.values()] * len(limits), done.stderr
+    for limit, (number, program) in itertools.product(limits, enumerate(programs)):
+        said = (live.root / f"said-{limit}-{number}").read_text(encoding="utf-8")
+        assert "Traceback" not in said, (limit, program)
+        assert "Errno" not in said, (limit, program)
+        assert "fix: raise the limit, as with ulimit -n 1024" in said, (limit, program)
     assert endpoint.total == 0
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.place import Place
 
 SETTINGS = """\
@@ -66,17 +67,18 @@ def proposed(text: str, *begins: str) -> str:
 
 
 def run(place: Place, command: str, code: int = 0) -> str:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = Path(sys.executable).parent
     env = {k: v for k, v in os.environ.items() if not k.startswith(("CI", "PYTEST", "COV"))}
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "regauge.pytest_plugin"}
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=place.root,
-        env=env | plugins | {"PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with processes.scripts(programs / "pytest", programs / "regauge") as folder:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=place.root,
+            env=env | plugins | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == code, command + done.stdout + done.stderr
     return done.stdout + done.stderr
 

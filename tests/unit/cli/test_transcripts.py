@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+ENVIRONMENT = {
+    "COLUMNS": "100",
+    "NO_COLOR": "1",
+    "CI": "",
+    # The plugins of this repository's tests take a third of each run of pytest.
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTEST_PLUGINS": "regauge.pytest_plugin",
+}
 # A page has styles and scripts; of a long file its start is held, and how it ends.
 LINES_MAX = 200
 
@@ -50,7 +58,7 @@ def project(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setenv(f"{name}_EMAIL", "ann@example.org")
     for name in [name for name in os.environ if name.startswith(("GITHUB_", "REGAUGE_", "OTEL_"))]:
         monkeypatch.delenv(name)
-    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "CI": ""}.items():
+    for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     return root
 
