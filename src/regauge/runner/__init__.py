@@ -5,6 +5,10 @@
 `_calls.py` calls models for the missing ones; `_lookahead.py` does so before they are judged.
 `_trials.py` runs trials, and `_judging.py` judges them. `_result.py` is what a test function
 receives, with the text of a failure.
+
+A `PlannedTrial` is a case and a number; run and judged it is a `Trial`, with a `Completion` and
+the verdicts of the judges. From it the gate takes `TrialFacts`, the refinement loop an `Outcome`,
+mutation testing a `JudgedTrial`, and the run record a `TrialRow`.
 """
 
 from __future__ import annotations
