@@ -58,7 +58,7 @@ class Budget:
         processes: The number of processes that share the run, each with an equal part.
         limit_tokens: Input and output tokens for all processes; None for no limit.
         limit_calls: Calls for all processes; None for no limit.
-        spent: The finished calls; failed ones count only if they cost something.
+        finished: The finished calls; failed ones count only if they cost something.
         reserved: The expected cost of calls in progress.
         is_cost_unknown: Whether a finished call has no price.
         excess: The highest ratio of actual to expected cost; 0 before the first call. Later calls
@@ -69,7 +69,7 @@ class Budget:
     processes: int = 1
     limit_tokens: int | None = None
     limit_calls: int | None = None
-    spent: CallCost = field(default=CallCost())
+    finished: CallCost = field(default=CallCost())
     reserved: CallCost = field(default=CallCost())
     excess: float = 0.0
     is_cost_unknown: bool = False
@@ -91,11 +91,11 @@ class Budget:
     @property
     def cost_usd(self) -> float | None:
         """The cost of finished calls; None if one has no price."""
-        return None if self.is_cost_unknown else self.spent.usd
+        return None if self.is_cost_unknown else self.finished.usd
 
     def may_fit_later(self, expected_usd: float) -> bool:
         """Return whether a call fits if calls in progress cost less than reserved."""
-        alone = CallCost(self.spent.usd + expected_usd * (self.excess or 1.0))
+        alone = CallCost(self.finished.usd + expected_usd * (self.excess or 1.0))
         return (
             self.reserved.usd > 0
             and self._exceeds("usd", self._committed(expected_usd))
@@ -105,7 +105,7 @@ class Budget:
     def _committed(self, expected_usd: float) -> CallCost:
         """The cost of finished calls, calls in progress and the next one, scaled by `excess`."""
         excess = self.excess or (_UNKNOWN_EXCESS if self.reserved.usd else 1.0)
-        return CallCost(self.spent.usd + (self.reserved.usd + expected_usd) * excess)
+        return CallCost(self.finished.usd + (self.reserved.usd + expected_usd) * excess)
 
     @contextmanager
     def charge(self, expected_usd: float, *, tokens: int = 0) -> Generator[Charge]:
@@ -117,14 +117,14 @@ class Budget:
             BudgetError: The call could exceed a limit.
         """
         if self._exceeds("usd", self._committed(expected_usd)):
-            committed_usd = self.spent.usd + self.reserved.usd
+            committed_usd = self.finished.usd + self.reserved.usd
             raise self._error(
                 "usd",
                 f"${committed_usd:.4f} spent or under way, and the next call is expected"
                 f" to cost ${expected_usd:.4f}",
             )
         expected = CallCost(expected_usd, tokens, 1)
-        after = self.spent + self.reserved + expected
+        after = self.finished + self.reserved + expected
         if self._exceeds("calls", after):
             raise self._error("calls", f"one more call makes it {after.calls}")
         if self._exceeds("tokens", after):
@@ -134,10 +134,10 @@ class Budget:
         try:
             yield charge
             self.is_cost_unknown |= charge.actual_usd is None
-            self.spent += CallCost(calls=1)
+            self.finished += CallCost(calls=1)
         finally:
             self.reserved += expected.times(-1)
-            self.spent += CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0)
+            self.finished += CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0)
             if charge.actual_usd is not None and expected_usd:
                 self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
 
@@ -147,7 +147,7 @@ class Budget:
         Args:
             cost: The remaining cost of these cases.
         """
-        after = self.spent + cost
+        after = self.finished + cost
         for noun in _LIMITS:
             if self._exceeds(noun, after):
                 amount = f"${after.usd:.4f}" if noun == "usd" else f"{getattr(after, noun)} {noun}"

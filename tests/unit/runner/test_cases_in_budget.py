@@ -38,21 +38,21 @@ def test_a_budget_knows_what_it_limits(limits: dict[str, Any], *, usage: bool, a
         ({"limit_usd": 1.0}, (1.0, 0, 0), None),
         ({"limit_usd": 1.0}, (1.01, 0, 0), "usd"),
         ({"limit_usd": 1.0, "processes": 2}, (0.51, 0, 0), "usd"),
-        ({"limit_usd": 1.0, "spent": CallCost(0.5)}, (0.51, 0, 0), "usd"),
+        ({"limit_usd": 1.0, "finished": CallCost(0.5)}, (0.51, 0, 0), "usd"),
         ({"limit_calls": 4}, (9, 9, 4), None),
         ({"limit_calls": 4}, (0, 0, 5), "calls"),
         (
-            {"limit_calls": 4, "spent": CallCost(calls=1), "reserved": CallCost(calls=2)},
+            {"limit_calls": 4, "finished": CallCost(calls=1), "reserved": CallCost(calls=2)},
             (0, 0, 3),
             None,
         ),
         (
-            {"limit_calls": 4, "spent": CallCost(calls=1), "reserved": CallCost(calls=2)},
+            {"limit_calls": 4, "finished": CallCost(calls=1), "reserved": CallCost(calls=2)},
             (0, 0, 4),
             "calls",
         ),
         ({"limit_tokens": 10}, (0, 10, 0), None),
-        ({"limit_tokens": 10, "spent": CallCost(tokens=1)}, (0, 10, 0), "tokens"),
+        ({"limit_tokens": 10, "finished": CallCost(tokens=1)}, (0, 10, 0), "tokens"),
     ],
 )
 def test_a_case_begins_where_its_rest_fits(
@@ -87,7 +87,7 @@ def test_the_third_call_is_refused_where_two_fit(limits: dict[str, Any], noun: s
     ):
         pass
     assert caught.value.limit == noun
-    assert (budget.spent.calls, budget.reserved.calls, budget.spent.tokens) == (2, 0, 20)
+    assert (budget.finished.calls, budget.reserved.calls, budget.finished.tokens) == (2, 0, 20)
 
 
 def planned(case: str, trial: int, *, trials: int = 2) -> Any:
