@@ -112,9 +112,9 @@ def number_option(
     name: str, kind: click.ParamType, text: str, *, default: float | None = None, metavar: str = "N"
 ) -> Callable[[FC], FC]:
     """An option for a number, whose default its help shows."""
-    shown = default is not None
+    has_default = default is not None
     return click.option(
-        name, type=kind, default=default, show_default=shown, metavar=metavar, help=text
+        name, type=kind, default=default, show_default=has_default, metavar=metavar, help=text
     )
 
 
