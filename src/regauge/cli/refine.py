@@ -543,18 +543,17 @@ def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> No
 
 
 @click.command(name="resume", epilog=run_command.epilog)
-@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.argument("run", metavar="RUN", cls=NamedRun)
 @budget_options
 @json_option
-def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
+def resume_command(run: Run, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
     """Continue a run that was interrupted or out of calls.
 
     Earlier calls are not paid again; budgets are for further calls.
     """
     project = Project.find()
-    run = find_refinement(project, name)
     facts = run.facts()
-    prompt = str(facts["prompt"])
+    prompt = run.prompt
     words = [str(word) for word in facts["words"]]
     options = option_words(limits)
     overridden = tuple(f"{option.partition('=')[0]}=" for option in options)

@@ -176,19 +176,16 @@ def _joined_evals(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
         group.append(eval_)
     eval_of: dict[int, Eval] = {}
     for group in groups:
-        judges = _join_judges(group)
         statuses = {
             name: status for eval_ in group for name, status in eval_.judge_statuses.items()
         }
-        joined_eval = group[0]
-        if len(group) > 1:
-            joined_eval = replace(
-                joined_eval,
-                judges=judges,
-                judge_statuses=statuses,
-                trials=max(eval_.trials for eval_ in group),
-                pass_rate=max(eval_.pass_rate for eval_ in group),
-            )
+        joined_eval = replace(
+            group[0],
+            judges=_join_judges(group),
+            judge_statuses=statuses,
+            trials=max(eval_.trials for eval_ in group),
+            pass_rate=max(eval_.pass_rate for eval_ in group),
+        )
         eval_of |= {id(eval_): joined_eval for eval_ in group}
     return eval_of
 
