@@ -560,8 +560,11 @@ def test_plain_tests_next_to_evals_are_in_the_record_if_they_fail(project: EvalP
     assert len(project.records()) == 1
 
 
-@pytest.mark.parametrize("plugin", ["pytest_repeat", "repeat"])
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "two workers"])
+@pytest.mark.parametrize(
+    ("plugin", "workers"),
+    [("pytest_repeat", ()), ("repeat", ("-n2",))],
+    ids=["pytest_repeat-alone", "repeat-two workers"],
+)
 def test_repeats_of_evals_are_refused_as_they_judge_the_same_completions(
     project: EvalProject, workers: Sequence[str], plugin: str
 ):
