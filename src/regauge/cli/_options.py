@@ -112,10 +112,10 @@ class ModelName(click.ParamType):
 def number_option(
     name: str, kind: click.ParamType, text: str, *, default: float | None = None, metavar: str = "N"
 ) -> Callable[[FC], FC]:
-    """An option for a number, whose default its help shows."""
-    has_default = default is not None
+    """An option for a number; its help states a default."""
+    with_default = default is not None
     return click.option(
-        name, type=kind, default=default, show_default=has_default, metavar=metavar, help=text
+        name, type=kind, default=default, show_default=with_default, metavar=metavar, help=text
     )
 
 
