@@ -93,9 +93,8 @@ class GateFailed(AssertionError):  # noqa: N818 - a failure, not an error
 
     regauge_words = True
 
-    def __init__(self, document: CaseDocument, *, node_id: str) -> None:
+    def __init__(self, document: CaseDocument) -> None:
         self.document = document
-        self.node_id = node_id
         super().__init__(document.message)
 
     def __str__(self) -> str:
@@ -148,7 +147,7 @@ class GatedResult(EvalResult):
         if self.gated.status == "unmeasured":
             raise self.error or UnmeasuredError(self.gated.message)
         if self.breaks:
-            raise GateFailed(self.gated, node_id=self.node_id)
+            raise GateFailed(self.gated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
