@@ -7,7 +7,6 @@ import os
 import shlex
 import time
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import pytest
@@ -486,8 +485,10 @@ class PytestGate:
         nodes: Mapping[int, str],
     ) -> None:
         """Write the trials of both sides, and keep the candidate's for the items."""
-        cases = self.document.cases if self.document is not None else ()
-        for comparison, document in zip_longest(compared_cases, cases):
+        documents: Sequence[CaseDocument | None] = [None] * len(compared_cases)
+        if self.document is not None:
+            documents = self.document.cases
+        for comparison, document in zip(compared_cases, documents, strict=True):
             planned_case, base = comparison.candidate, comparison.base
             if planned_case is None:
                 continue

@@ -54,7 +54,7 @@ _SAME = (
 )
 
 
-_NO_TRIAL = {"dataset": "", "split": "", "tags": []}
+_NO_TRIAL: dict[str, Any] = {"dataset": "", "split": "", "tags": []}
 
 
 @dataclass(slots=True)
