@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import traceback
 from contextlib import suppress
@@ -82,7 +83,6 @@ class PytestEnd:
     """
 
     config: pytest.Config
-    project: Project
     evals: EvalSession
     writer: RunWriter
     gate: PytestGate | None
@@ -101,7 +101,6 @@ class PytestEnd:
     _unmeasured: list[str] = field(default_factory=list[str], init=False)
     _nothing_judged: bool = field(default=False, init=False)
     _interrupted: bool = field(init=False)
-    _suggestions: list[Suggestion] = field(default_factory=list["Suggestion"], init=False)
 
     def finish(self, session: pytest.Session, *, workers: Sequence[str]) -> str | None:
         """Write recordings and close the run record, see `PytestRun.finish`."""
@@ -125,11 +124,12 @@ class PytestEnd:
         if self.writer.empty and not has_decision and not (has_shard and self._end.parts):
             self._discard_record(session, interrupted=interrupted)
             return None
+        suggestions: list[Suggestion] = []
         if self.search is not None and complete:
             # `regauge gate` runs no items.
             for result in self.gate.results if self.gate is not None else ():
                 self.search.note(result)
-            self._suggestions = self.search.suggest(self.print_line)
+            suggestions = self.search.suggest(self.print_line)
         self._fail_with_trouble(session)  # a shard records its exit status
         options, shard = asdict(replace(self.evals.options, shard=None)), self.evals.options.shard
         del options["cluster"]  # results do not depend on the process that makes calls
@@ -138,9 +138,9 @@ class PytestEnd:
             interrupted=interrupted,
             command=_command_typed(),
             options=options,
-            git=git_state(self.project.root, output_dir=self.project.recordings_dir),
+            git=git_state(self.evals.project.root, output_dir=self.evals.project.recordings_dir),
             decision=self.gate.document if self.gate is not None else None,
-            suggestions=self._suggestions,
+            suggestions=suggestions,
             failed_tests=self._end.failed_tests,
             shard=self._part(session, shard) if shard is not None else None,
         )
@@ -186,7 +186,7 @@ class PytestEnd:
         directory = self.writer.directory
         troubles = (
             write_job_summary(record, directory, os.environ),
-            add_finished_run(self.project, os.environ, directory),
+            add_finished_run(self.evals.project, os.environ, directory),
         )
         self._trouble += filter(None, troubles)
         try:
@@ -197,12 +197,12 @@ class PytestEnd:
                 line_counts=self._end.written_lines,
             )
         except Exception as error:  # noqa: BLE001 - the results are whole, whatever a plugin does
-            self._trouble.append(_describe_hook_error(error, self.project))
+            self._trouble.append(_describe_hook_error(error, self.evals.project))
             self._fail_with_trouble(session)
         target = self.config.getoption("--report")
         if target:
             try:
-                self.writer.export(Path(target))
+                shutil.copytree(directory, target, dirs_exist_ok=True)
             except OSError as error:
                 self._trouble.append(f"--report {target}: {error.strerror or error}")
                 session.exitstatus = session.exitstatus or pytest.ExitCode.INTERNAL_ERROR
@@ -266,7 +266,7 @@ class PytestEnd:
         except RegaugeError as error:
             return replace(end, trouble=[*end.trouble, str(error)])
         lines, counts = (
-            {str(self.project.relative(path)): count for path, count in files.items()}
+            {str(self.evals.project.relative(path)): count for path, count in files.items()}
             for files in (published.changed_lines, published.stored_counts)
         )
         return end.merge(RunEnd(written_lines=lines, uncommitted=counts if replays else {}))
@@ -310,7 +310,9 @@ class PytestEnd:
             items: The number of tests that workers of xdist collected.
         """
         shard = self.evals.options.shard
-        recorded = recorded_lines(self.project, self._end.written_lines, of_shard=shard is not None)
+        recorded = recorded_lines(
+            self.evals.project, self._end.written_lines, of_shard=shard is not None
+        )
         if self._end.collected_cases and not self._end.selected_cases:
             terminal.section("regauge", sep="=")
             count = f"none of the {self._end.collected_cases} collected cases was selected"
@@ -354,7 +356,7 @@ class PytestEnd:
             *missing_judgement_lines(self._end.missing_judgements),
             *recorded,
             *stored_lines(self._end.uncommitted),
-            *(self._suggestion_lines() if self._suggestions else ()),
+            *(_suggestion_lines(self._record) if self._record.suggestions else ()),
         ]
         self._write_lines(terminal, lines)
         self._write_unmeasured(terminal)
@@ -403,7 +405,7 @@ class PytestEnd:
 
     def _annotations(self, terminal: pytest.TerminalReporter) -> list[str]:
         """Annotations on lines of prompts and cases, for reviewers of the pull request."""
-        root = self.project.root
+        root = self.evals.project.root
         reports = [*terminal.stats.get("failed", ()), *terminal.stats.get("unmeasured", ())]
         failures = [
             (str(report.regauge_at), report.nodeid, str(report.regauge_short))
@@ -415,10 +417,11 @@ class PytestEnd:
             marks += gate_annotations(self.gate.document, root, os.environ)
         return marks
 
-    def _suggestion_lines(self) -> list[StyledLine]:
-        from regauge.pytest_suggest import suggestion_lines
 
-        return suggestion_lines(self._suggestions)
+def _suggestion_lines(record: RunRecord) -> list[StyledLine]:
+    from regauge.pytest_suggest import suggestion_lines
+
+    return suggestion_lines(record.suggestions)
 
 
 def _command_typed() -> list[str]:

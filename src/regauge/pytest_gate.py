@@ -7,7 +7,6 @@ import os
 import shlex
 import time
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import pytest
@@ -93,9 +92,8 @@ class GateFailed(AssertionError):  # noqa: N818 - a failure, not an error
 
     regauge_words = True
 
-    def __init__(self, document: CaseDocument, *, node_id: str) -> None:
+    def __init__(self, document: CaseDocument) -> None:
         self.document = document
-        self.node_id = node_id
         super().__init__(document.message)
 
     def __str__(self) -> str:
@@ -148,7 +146,7 @@ class GatedResult(EvalResult):
         if self.gated.status == "unmeasured":
             raise self.error or UnmeasuredError(self.gated.message)
         if self.breaks:
-            raise GateFailed(self.gated, node_id=self.node_id)
+            raise GateFailed(self.gated)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -487,8 +485,10 @@ class PytestGate:
         nodes: Mapping[int, str],
     ) -> None:
         """Write the trials of both sides, and keep the candidate's for the items."""
-        cases = self.document.cases if self.document is not None else ()
-        for comparison, document in zip_longest(compared_cases, cases):
+        documents: Sequence[CaseDocument | None] = [None] * len(compared_cases)
+        if self.document is not None:
+            documents = self.document.cases
+        for comparison, document in zip(compared_cases, documents, strict=True):
             planned_case, base = comparison.candidate, comparison.base
             if planned_case is None:
                 continue

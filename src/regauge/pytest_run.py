@@ -492,7 +492,6 @@ class PytestRun:
                 self._writer.add(result)
         self.end = PytestEnd(
             config=self._config,
-            project=self._project,
             evals=self._session,
             writer=self._writer,
             gate=self._gate,

@@ -167,7 +167,7 @@ def test_a_run_without_a_gate_has_a_comment_of_a_name_of_its_own(workflow: Workf
     assert workflow.comment().exit_code == 0
     evals, gate = workflow.server.said(7)
     assert evals.startswith(
-        "<!-- regauge evals 2026-01-31T10:00:00+00:00 -->\n### regauge: 0 cases"
+        "<!-- regauge evals 2026-01-31T10:00:00+00:00 -->\n### regauge: nothing was measured"
     )
     assert gate.startswith("<!-- regauge gate ")
 

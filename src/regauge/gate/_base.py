@@ -217,12 +217,16 @@ def compare_with_base(
     )
     base_eval = None
     if prompt is not None:
-        base_model = (
-            _base_model(eval_, prompt, base_commit, across_models=across_models)
+        base_eval = replace(
+            eval_,
+            # Completions of the base are recorded under the current name, even after a rename.
+            prompt=replace(prompt, name=head.name),
+            model=_base_model(eval_, prompt, base_commit, across_models=across_models)
             if target is None
-            else target.model
+            else target.model,
+            origin=f"{base_commit.path_of(head.path)} in {base_commit.commit[:9]}",
+            target=target,
         )
-        base_eval = _base_eval(eval_, base_commit, prompt, target, base_model)
     states = case_states(
         eval_,
         base_eval,
@@ -319,20 +323,6 @@ def compare_with_base(
             *(() if unread else notes),
             *critical_notes(eval_, match.baseline, states, name=name or head.name),
         ),
-    )
-
-
-def _base_eval(
-    eval_: Eval, base_commit: BaseCommit, prompt: Prompt, target: Target | None, model: ModelId
-) -> Eval:
-    """The eval with the base's prompt, target and model, and today's cases and judges."""
-    return replace(
-        eval_,
-        # Completions of the base are recorded under the current name, even after a rename.
-        prompt=replace(prompt, name=eval_.prompt.name),
-        model=model,
-        origin=f"{base_commit.path_of(eval_.prompt.path)} in {base_commit.commit[:9]}",
-        target=target,
     )
 
 

@@ -31,12 +31,10 @@ class RuleBreach:
     """One version rule that a change breaks; each rejects the change.
 
     Attributes:
-        prompt: Name of the prompt; empty for the lock as a whole.
         error: Location, message, and the command that fixes it.
     """
 
     rule: Rule
-    prompt: str
     error: Diagnostic
 
     def __str__(self) -> str:
@@ -76,8 +74,7 @@ def lock_breaches(
 ) -> tuple[RuleBreach, ...]:
     """Releases of the base version that the lock lost or changed: it is append-only."""
     return tuple(
-        RuleBreach(rule="lock", prompt="", error=error)
-        for error in head_lock.check_against(base_lock, ref)
+        RuleBreach(rule="lock", error=error) for error in head_lock.check_against(base_lock, ref)
     )
 
 
@@ -169,7 +166,7 @@ def _bump(head: Prompt, base: Prompt | None) -> str:
 def _breach(rule: Rule, head: Prompt, message: str, fix: str) -> RuleBreach:
     line = head.lines.get("version", 1)
     error = Diagnostic(path=head.path, line=line, message=message, fix=fix)
-    return RuleBreach(rule=rule, prompt=head.name, error=error)
+    return RuleBreach(rule=rule, error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,9 +110,7 @@ class DecisionLog:
     def add(self, decision: LoggedDecision) -> None:
         """Append a decision, unless it is already the latest of its key."""
         latest = self.find(decision.key)
-        if latest is not None and asdict(latest) | {"decided_at": ""} == asdict(decision) | {
-            "decided_at": ""
-        }:
+        if latest is not None and replace(latest, decided_at="") == decision:
             return
         document = {**asdict(decision), "decided_at": utc_now()}
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from regauge.gate._engine import Gate
 from regauge.gate._messages import removal_text
-from regauge.gate._record import StoredNumbers, stored_number
+from regauge.gate._record import StoredNumbers
 from regauge.gate._result import collect_compared_cases
 from regauge.gate.power import unchanged_calls
 from regauge.providers import sum_if_known
@@ -226,13 +226,4 @@ def _first_round(
             continue
         for number in request.trials:
             planned_case.plan()
-            of_base = request.side == "base"
-            yield (
-                case,
-                PlannedTrial(
-                    planned_case,
-                    stored_number("base", number)
-                    if of_base
-                    else numbers.of_candidate(planned_case, number),
-                ),
-            )
+            yield case, numbers.draw(planned_case, request.side, number)

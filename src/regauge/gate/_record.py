@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from regauge.digests import digest_of
 from regauge.errors import MissingOutputError, MissingRecordingError, RegaugeError
 from regauge.gate._types import TrialFacts
 from regauge.providers import shown_messages, shown_output
 from regauge.recordings import RecordingKey
-from regauge.runner import IndependentTrials
+from regauge.runner import IndependentTrials, PlannedTrial
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from regauge.gate._types import NotRecorded
+    from regauge.gate._types import NotRecorded, Side
     from regauge.runner import EvalSession, PlannedCase, Trial
 
 
@@ -45,7 +45,7 @@ EVALS_COPIES: Final = BASELINE_FIRST - EVALS_FIRST
 """Limit of candidate trials that evals can reuse."""
 
 
-def stored_number(side: Literal["candidate", "base"], number: int) -> int:
+def stored_number(side: Side, number: int) -> int:
     """The number under which the gate's n-th trial of a side is recorded, both from 0.
 
     >>> stored_number("candidate", 2), stored_number("base", 2)
@@ -65,6 +65,12 @@ class StoredNumbers:
         self._session = session
         self._replays = session.options.record == "none"
         self._candidates: dict[str, bool] = {}
+
+    def draw(self, planned_case: PlannedCase, side: Side, nth: int) -> PlannedTrial:
+        """The n-th trial of a side, from 0."""
+        is_base = side == "base"
+        number = stored_number("base", nth) if is_base else self.of_candidate(planned_case, nth)
+        return PlannedTrial(planned_case, number)
 
     def of_candidate(self, planned_case: PlannedCase, nth: int) -> int:
         """The number of the candidate's n-th trial, from 0."""

@@ -158,10 +158,7 @@ class GateRun:
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
     def _draw(self, prompt: str, case: str, side: Side, number: int) -> PlannedTrial:
-        planned_case = self._planned_case(prompt, case, side, number)
-        if side == "candidate":
-            return PlannedTrial(planned_case, self._numbers.of_candidate(planned_case, number))
-        return PlannedTrial(planned_case, stored_number("base", number))
+        return self._numbers.draw(self._planned_case(prompt, case, side, number), side, number)
 
     def _planned_case(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
         compared_case = self._by_key[prompt, case]

@@ -105,10 +105,10 @@ class BaselineKey:
         if self.prompt == key.prompt and dict(self.parameters) != dict(key.parameters):
             parameters = (str(dict(self.parameters)), str(dict(key.parameters)))
             parts.append(("parameters", "", *parameters))
-        parts += [
+        parts.extend(
             ("judge", name, self.judges.get(name), key.judges.get(name))
             for name in sorted({*self.judges, *key.judges})
-        ]
+        )
         return tuple(
             KeyDifference(
                 part=part, name=name, stored_value=value, current_value=other, rules=self.rules

@@ -148,7 +148,7 @@ _GUARDS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _StatusWords:
+class StatusWords:
     """The presentation of a case status.
 
     Attributes:
@@ -168,21 +168,21 @@ class _StatusWords:
     cases_max: int = 20
 
 
-STATUSES: Mapping[CaseStatus, _StatusWords] = {
-    "broken": _StatusWords(title="Broken", column="broken", tone="bad", diff=True),
-    "unmeasured": _StatusWords(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
-    "undecided": _StatusWords(title="Undecided", column="undecided", tone="bad", diff=True),
-    "removed": _StatusWords(title="Removed", column="removed", tone="bad"),
-    "drifted": _StatusWords(title="Drifted", column="drifted", tone="bad"),
-    "fixed": _StatusWords(title="Fixed", column="fixed", tone="good", diff=True),
-    "new": _StatusWords(title="New", column="new"),
-    "mixed": _StatusWords(title="Mixed", column="mixed"),
-    "flaky": _StatusWords(title="Flaky", column="flaky"),
-    "known-failing": _StatusWords(
+STATUSES: Mapping[CaseStatus, StatusWords] = {
+    "broken": StatusWords(title="Broken", column="broken", tone="bad", diff=True),
+    "unmeasured": StatusWords(title="Unmeasured", column="unmeasured", tone="bad", diff=True),
+    "undecided": StatusWords(title="Undecided", column="undecided", tone="bad", diff=True),
+    "removed": StatusWords(title="Removed", column="removed", tone="bad"),
+    "drifted": StatusWords(title="Drifted", column="drifted", tone="bad"),
+    "fixed": StatusWords(title="Fixed", column="fixed", tone="good", diff=True),
+    "new": StatusWords(title="New", column="new"),
+    "mixed": StatusWords(title="Mixed", column="mixed"),
+    "flaky": StatusWords(title="Flaky", column="flaky"),
+    "known-failing": StatusWords(
         title="Known failing", column="known failing", tone="quiet", cases_max=3
     ),
-    "passed": _StatusWords(title="Passed", column="passed", is_listed=False),
-    "unchanged": _StatusWords(title="Unchanged", column="unchanged", is_listed=False),
+    "passed": StatusWords(title="Passed", column="passed", is_listed=False),
+    "unchanged": StatusWords(title="Unchanged", column="unchanged", is_listed=False),
 }
 _DECISIONS = {
     "accept": "accepted",
@@ -409,12 +409,19 @@ def _prompt_diff(prompt: PromptDocument, ref: str) -> Iterator[StyledLine]:
         yield StyledLine(f"  and {plural(hidden_count, 'changed line')} more: {command}", "quiet")
 
 
-def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
-    diffs_left = _DIFFS_MAX
+def listed_cases(
+    document: DecisionDocument,
+) -> Iterator[tuple[CaseStatus, StatusWords, list[CaseDocument]]]:
+    """The cases of each status that reports list, the most important first."""
     for status, words in STATUSES.items():
         cases = [case for case in document.cases if case.status == status]
-        if not words.is_listed or not cases:
-            continue
+        if words.is_listed and cases:
+            yield status, words, cases
+
+
+def _cases(document: DecisionDocument) -> Iterator[StyledLine]:
+    diffs_left = _DIFFS_MAX
+    for _, words, cases in listed_cases(document):
         yield StyledLine(f"{words.title.lower()}:", "quiet")
         groups = groups_of(cases) if words.diff else [CaseGroup(kind="", cases=cases)]
         for group in groups[:_GROUPS_MAX]:

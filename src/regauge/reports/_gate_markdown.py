@@ -15,6 +15,7 @@ from regauge.reports._gate_console import (
     groups_of,
     guard_lines,
     headline,
+    listed_cases,
     output_diff,
     reasons_beside,
     version_step,
@@ -277,10 +278,7 @@ def _guards(document: DecisionDocument) -> Iterator[str]:
 
 def _cases(document: DecisionDocument, limits: _MarkdownLimits) -> Iterator[str]:
     outputs_left = limits.outputs
-    for status, words in STATUSES.items():
-        cases = [case for case in document.cases if case.status == status]
-        if not words.is_listed or not cases:
-            continue
+    for status, words, cases in listed_cases(document):
         yield ""
         if status in _FOLDED:
             title = f"{words.title}: {len(cases)}"
@@ -316,8 +314,8 @@ def _group(group: CaseGroup, limits: _MarkdownLimits, *, with_outputs: bool) -> 
     else:
         yield f"- **{shown_text(group.title)}**, such as"
         yield f"  {_message(first)}{_accepted_reason(first)}"
-    if with_outputs:
-        yield from _output_lines(first, limits)
+    if with_outputs and (outputs := output_diff(first)):
+        yield from _fold("outputs", outputs, limits, indent="  ")
     if other_cases:
         lines = (f"  {line}" for line in _list_cases(other_cases, limits))
         yield from fold_lines(f"{len(other_cases)} more", lines, indent="  ")
@@ -342,12 +340,6 @@ def _rules(prompt: PromptDocument) -> Iterator[str]:
 
 def _accepted_reason(case: CaseDocument) -> str:
     return f" Accepted by the changelog: {shown_text(case.accepted)}" if case.accepted else ""
-
-
-def _output_lines(case: CaseDocument, limits: _MarkdownLimits) -> Iterator[str]:
-    lines = output_diff(case)
-    if lines:
-        yield from _fold("outputs", lines, limits, indent="  ")
 
 
 def _prompt_diff(prompt: PromptDocument, limits: _MarkdownLimits) -> Iterator[str]:

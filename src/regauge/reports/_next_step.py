@@ -27,8 +27,8 @@ def lasting_fix(rows: Rows) -> str:
     """The fix of the first failure that would persist, of the base last; empty without one."""
     causes = [row["cause"] for trials in rows.values() for row in trials if row["cause"]]
     causes.sort(key=lambda cause: cause["kind"] == "unavailable")
-    lasting = (cause["message"] for cause in causes if cause["kind"] in _LASTING)
-    return next(filter(None, (message.partition("\n  fix: ")[2] for message in lasting)), "")
+    messages: list[str] = [cause["message"] for cause in causes if cause["kind"] in _LASTING]
+    return next(filter(None, (message.partition("\n  fix: ")[2] for message in messages)), "")
 
 
 def next_step(

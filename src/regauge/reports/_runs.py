@@ -245,8 +245,9 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         line[f"reason.{judge}"] = verdict["reason"]
         if verdict.get("status_reason"):  # an LLM judge
             line[f"blocking.{judge}"] = verdict.get("blocking", True)
+            usage: Mapping[str, Any] = verdict.get("usage") or {}
             for key in ("calls", "cost_usd", "latency_s"):
-                line[f"{key}.{judge}"] = (verdict.get("usage") or {}).get(key)
+                line[f"{key}.{judge}"] = usage.get(key)
     return line
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -516,10 +515,6 @@ class RunWriter:
         """Keep the first error of writing the record."""
         problem = MachineError.from_os_error(error, path)
         self.trouble = self.trouble or f"the record of this run is incomplete: {problem}"
-
-    def export(self, target: Path) -> None:
-        """Copy the run to a directory, for CI to upload."""
-        shutil.copytree(self.directory, target, dirs_exist_ok=True)
 
 
 def _lines_of(path: Path) -> Iterator[str]:

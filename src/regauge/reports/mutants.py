@@ -84,10 +84,11 @@ def mutation_headline(report: MutationReport) -> str:
     """The result in one line."""
     version = f" {report.version}" if report.version else ""
     model = f"{report.model} (simulated)" if report.simulated else report.model
-    return f"{report.prompt}{version} on {model}: {_score_text(report)}"
+    return f"{report.prompt}{version} on {model}: {score_text(report)}"
 
 
-def _score_text(report: MutationReport) -> str:
+def score_text(report: MutationReport) -> str:
+    """The number of guarded instructions, in words."""
     score = report.score
     if score.value is None or score.low is None or score.high is None:
         return "no mutants"

@@ -9,30 +9,29 @@ import pytest
 from markupsafe import Markup
 
 from regauge.gate import CANDIDATE_FIRST
-from regauge.reports.html._coverage import _title
 from regauge.reports.html._page import _finalize
 from regauge.reports.html._source import pass_counts
+from regauge.reports.mutants import score_text
 
 
 @pytest.mark.parametrize(
-    ("value", "title", "total", "missing"),
+    ("value", "text", "missing"),
     [
-        (0.5, "2 of 4 instructions guarded", 4, None),
-        (0.5, "2 of 4 instructions guarded", 4, 2),
-        (None, "no mutants", 0, None),
-        (None, "no instruction measured", 0, 6),
+        (0.5, "2 of 4 instructions guarded, 50 % (95 % interval 20 to 80 %)", None),
+        (0.5, "2 of 4 instructions guarded, 50 % (95 % interval 20 to 80 %)", 2),
+        (None, "no mutants", None),
+        (0.0, "4 instructions, none measured", 6),
     ],
 )
 def test_the_title_of_a_mutation_report_states_what_is_guarded(
-    value: float | None, title: str, total: int, missing: int | None
+    value: float | None, text: str, missing: int | None
 ):
     report: Any = SimpleNamespace(
-        prompt="triage",
-        score=SimpleNamespace(value=value, killed=2, total=total),
+        score=SimpleNamespace(value=value, low=0.2, high=0.8, killed=2, total=4),
         missing=None if missing is None else SimpleNamespace(mutants=missing),
         mutants=[None] * 6,
     )
-    assert _title(report) == f"triage: {title}"
+    assert score_text(report) == text
 
 
 def test_texts_of_a_page_reorder_and_hide_nothing():

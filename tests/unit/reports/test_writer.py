@@ -59,8 +59,6 @@ def test_what_is_written_is_read_back(made: Any, tmp_path: Path):
     assert read_record(tmp_path / "run") == record
     rows = list(read_rows(tmp_path / "run"))
     assert [TrialRow.model_validate(row).trial for row in rows] == [0, 1]
-    writer.export(tmp_path / "kept" / "there")
-    assert read_record(tmp_path / "kept" / "there") == record
     assert record.started_at == "2026-01-31T23:59:59+00:00"
 
 

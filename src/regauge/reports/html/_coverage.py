@@ -15,6 +15,7 @@ from regauge.reports.mutants import (
     class_words,
     missing_lines,
     score_lines,
+    score_text,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def coverage_html(
         scripts=_SCRIPTS,
         styles=("coverage.css",),
         report=report,
-        title=_title(report),
+        title=f"{report.prompt}: {score_text(report)}",
         tone="good" if {*words} <= {"guarded", "equivalent"} else "warn",
         head=lines[:head],
         lines=lines[head:],
@@ -140,15 +141,6 @@ def coverage_html(
         scores=list(score_lines(report)),
         missing=list(missing_lines(report)),
     )
-
-
-def _title(report: MutationReport) -> str:
-    score = report.score
-    if report.missing is not None and report.missing.mutants == len(report.mutants):
-        return f"{report.prompt}: no instruction measured"
-    if score.value is None:
-        return f"{report.prompt}: no mutants"
-    return f"{report.prompt}: {score.killed} of {score.total} instructions guarded"
 
 
 def _coverage_line(mutant: Mutant, row: MutantRow | None, prompt: Prompt) -> _MutantView:

@@ -12,6 +12,7 @@ from regauge.reports._gate_console import (
     calls_line,
     groups_of,
     headline,
+    listed_cases,
     reasons_beside,
     status_words,
     version_step,
@@ -53,6 +54,9 @@ _SAME = (
 )
 
 
+_NO_TRIAL: dict[str, Any] = {"dataset": "", "split": "", "tags": []}
+
+
 @dataclass(slots=True)
 class _Case:
     """The trials of one case by side; `word` is the status, with several models the worst."""
@@ -92,7 +96,9 @@ def cases_by_prompt(source: ReportSource) -> dict[str, list[dict[str, JSON]]]:
         by_prompt.setdefault(name[0], []).append(document)
     for name, decision in decided.items():
         if name not in run_cases:
-            by_prompt.setdefault(name[0], []).append(_case_without_trials(decision))
+            first = {"case": name[1], "node": decision.node, "tier": decision.tier, **_NO_TRIAL}
+            document = _document(_Case(first=first), decision, source)
+            by_prompt.setdefault(name[0], []).append(document)
     return by_prompt
 
 
@@ -152,7 +158,9 @@ def _document(case: _Case, decision: CaseDocument | None, source: ReportSource) 
         "split": row["split"],
         "tags": row["tags"],
         "status": case.word,
-        "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"]),
+        "golden": golden_of(source.golden[row["dataset"]], row["case"], row["case_digest"])
+        if case.trials
+        else {"problem": "The case has no trial in this run."},
         "trials": list(case.trials),
         "counts": {side: list(count) for side, count in case.counts.items()},
         **_sum_trials(case.trials),
@@ -212,23 +220,6 @@ def _evidence(output: OutputDocument) -> dict[str, JSON]:
         "output": output.text,
         "judge": output.judge,
         "reason": output.reason,
-    }
-
-
-def _case_without_trials(decision: CaseDocument) -> dict[str, JSON]:
-    """A case of the decision without a trial in this run."""
-    return {
-        "id": decision.case,
-        "dataset": "",
-        "node": decision.node,
-        "tier": decision.tier,
-        "split": "",
-        "tags": [],
-        "golden": {"problem": "The case has no trial in this run."},
-        "trials": [],
-        "counts": {},
-        **_sum_trials([]),
-        **_decision_fields(decision),
     }
 
 
@@ -422,18 +413,13 @@ def overview_of(source: ReportSource, words: Mapping[str, Mapping[str, int]]) ->
             *failed_test_lines(record.failed_tests),
             *source.notes,
         ),
-        changed=_find_changed(gate) if gate else {},
+        changed={
+            words.column: groups_of(cases)
+            for _, words, cases in (listed_cases(gate) if gate else ())
+            if words.diff
+        },
         columns=tuple(word for word in _WORDS if word in used_words),
     )
-
-
-def _find_changed(gate: DecisionDocument) -> dict[str, list[CaseGroup]]:
-    cases = {
-        words.column: [case for case in gate.cases if case.status == status]
-        for status, words in STATUSES.items()
-        if words.diff
-    }
-    return {word: groups_of(members) for word, members in cases.items() if members}
 
 
 def _names(record: RunRecord, cases: Iterable[str]) -> list[str]:

@@ -46,8 +46,7 @@ _SPELT = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 def html_report(source: ReportSource) -> str:
     """A run as one HTML file."""
     cases = cases_by_prompt(source)
-    words = {name: count_statuses(prompt_cases) for name, prompt_cases in cases.items()}
-    return run_page(source, overview_of(source, words), encoded_cases(cases))
+    return run_page(source, overview_of(source, _count_statuses(cases)), encoded_cases(cases))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +103,9 @@ def run_page(
     )
 
 
-def count_statuses(cases: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """The number of cases by status."""
-    return Counter(case["status"] for case in cases)
+def _count_statuses(cases: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Counter[str]]:
+    """The number of cases by prompt and status."""
+    return {name: Counter(case["status"] for case in of_name) for name, of_name in cases.items()}
 
 
 def encoded_cases(cases: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, list[str]]:
@@ -377,8 +376,7 @@ def write_pages(
                 cases = cases_by_prompt(of_page)
                 index_cases.add(cases, number)
                 place = PagePlace(pages=pages, number=number, home=f"../{quote(path.name)}")
-                words = {name: count_statuses(of_prompt) for name, of_prompt in cases.items()}
-                names = overview_of(of_page, words).prompts
+                names = overview_of(of_page, _count_statuses(cases)).prompts
                 overview = replace(
                     run_overview,
                     prompts=tuple(name for name in names if name.name in cases),
