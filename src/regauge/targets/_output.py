@@ -181,14 +181,13 @@ def _list(parts: Mapping[str, object], name: str) -> Sequence[object]:
 
 
 def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    entries: list[Mapping[str, Any]] = []
-    for item in _list(parts, name):
+    entries = _list(parts, name)
+    for item in entries:
         if not isinstance(item, Mapping):
             raise _malformed_error(
                 f"`{name}` holds something that is not an object: {_format_value(item)}"
             )
-        entries.append(cast("dict[str, Any]", item))
-    return entries
+    return cast("Sequence[Mapping[str, Any]]", entries)
 
 
 def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
