@@ -415,7 +415,7 @@ def _expected_call(kind: str, value: object) -> ExpectedCall:
         )
     if exact and args is None:
         raise UsageError(f"{kind}: `exact` without args\n  fix: add `args`")
-    return ExpectedCall(name=name, args=args, exact=exact)
+    return ExpectedCall(name=name, args=cast("Mapping[str, JSON] | None", args), exact=exact)
 
 
 def _describe_calls(calls: Sequence[ToolCall]) -> str:
