@@ -347,9 +347,9 @@ def run_command(
     RUN is an id from `regauge refine list`, the beginning of one, `latest`, or the name of a
     prompt for its newest run. `show`, `diff` and `verify` default to `latest`.
 
-    Exit codes: 0 a revision or "no change proposed", 2 wrong use or an error in a file, 3 it could
-    not continue (a provider, a key, the budget, a model with unreadable responses), 130 Ctrl-C.
-    `regauge refine resume RUN` continues an interrupted run.
+    Exit codes: 0 a revision or "no change proposed", 2 wrong use or a faulty file, 3 it could not
+    continue (provider, key, budget, unreadable responses), 130 Ctrl-C. `regauge refine resume RUN`
+    continues an interrupted run.
     """
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge refine")

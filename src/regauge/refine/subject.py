@@ -168,9 +168,9 @@ def _joined_evals(planned_cases: Sequence[PlannedCase]) -> dict[int, Eval]:
     evals = {id(case.eval): case.eval for case in planned_cases}
     groups: list[list[Eval]] = []
     for eval_ in evals.values():
-        group = next((group for group in groups if _calls(group[0]) == _calls(eval_)), [])
-        if not group:
-            groups.append(group)
+        group = next((group for group in groups if _calls(group[0]) == _calls(eval_)), None)
+        if group is None:
+            groups.append(group := [])
         group.append(eval_)
     eval_of: dict[int, Eval] = {}
     for group in groups:
