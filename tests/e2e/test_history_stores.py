@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from regauge.history._history import History
 from regauge.history._store import STEPS, Store
 from regauge.project import Project
 from regauge.reports import MeasuredEval
+from tests import processes
 from tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -164,26 +165,16 @@ def test_a_step_that_fails_leaves_the_schema_as_it_was(place: StorePlace):
     assert Store(place, steps=right).ids() == {_entry().id}
 
 
-def _sync_at_once(roots: list[Path], url: str) -> list[str]:
-    """`regauge runs list --sync` in several projects at the same time; what each said."""
+def _sync_at_once(roots: list[Path], url: str) -> int:
+    """`regauge runs list --sync` in several projects at the same time; how many runs they took."""
+    words = ("regauge", "runs", "list", "--sync")
     environ = os.environ | {"REGAUGE_STORE": url}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "regauge", "runs", "list", "--sync"],
-            cwd=root,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for root in roots
-    ]
-    said: list[str] = []
-    for process in started:
-        _, errors = process.communicate(timeout=120)
-        assert process.returncode == 0, errors
-        said.append(errors.strip())
-    return said
+    taken = 0
+    for process in [processes.start(*words, cwd=root, env=environ) for root in roots]:
+        printed, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, printed
+        taken += sum(map(int, re.findall(r"(?m)^took (\d+)", printed)))
+    return taken
 
 
 def test_writers_at_once_take_every_run_in_once(project: EvalProject, url: str, tmp_path: Path):
@@ -198,9 +189,7 @@ def test_writers_at_once_take_every_run_in_once(project: EvalProject, url: str, 
         (other / "run.json").write_text(text, encoding="utf-8")
     other = tmp_path / "second"
     shutil.copytree(project.root, other, ignore=shutil.ignore_patterns("team"))
-    said = _sync_at_once([project.root, other], url)
-    taken = [int(line.split()[1]) for line in said if line.startswith("took ")]
-    assert sum(taken) == 12
+    assert _sync_at_once([project.root, other], url) == 12
     place = find_store(Project(root=project.root), {"REGAUGE_STORE": url})
     store = Store(place)
     assert len(store.ids()) == 12
