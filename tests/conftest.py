@@ -40,6 +40,8 @@ collect_ignore = ["data"]
 # How long an example takes says how busy the machine is, not whether the code is right.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any")
+# In `make test` the examples are the same each time, and more of them find little more.
+settings.register_profile("ci", settings.get_profile("ci"), max_examples=60)
 
 
 @pytest.hookimpl(optionalhook=True)

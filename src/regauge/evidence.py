@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads it
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 CaseState: TypeAlias = Literal["changed", "unchanged", "new", "removed"]
 CaseTier: TypeAlias = Literal["critical", "required", "tracked"]
@@ -27,6 +30,16 @@ class Count:
     def __post_init__(self) -> None:
         if not 0 <= self.passed <= self.trials:
             raise ValueError(f"{self.passed} of {self.trials} trials cannot have passed")
+
+    @classmethod
+    def of(cls, outcomes: Iterable[bool | None]) -> Count:
+        """Count outcomes; None does not count.
+
+        >>> Count.of([True, None, False])
+        Count(passed=1, trials=2)
+        """
+        measured = [outcome for outcome in outcomes if outcome is not None]
+        return cls(passed=sum(measured), trials=len(measured))
 
     def __str__(self) -> str:
         return f"{self.passed} of {self.trials}"
@@ -264,3 +277,46 @@ class AnchorReport:
     base_lost: bool = False
     has_loss: bool = False
     blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """The comparison of recorded trials with new ones.
+
+    Attributes:
+        trials: Number of compared trials.
+        better: Trials that passed when recorded and failed again.
+        worse: Trials that failed when recorded and passed again.
+        p_value: Probability of at least `better` such trials if none were selected.
+        level: Largest p-value that counts as better than new trials.
+        result: `agree`; `better` than new trials; or `base-worse`: better, but the base is also
+            worse than its baseline today, so the provider may have changed.
+        prompts: Prompts with more `better` than `worse` trials.
+    """
+
+    trials: int
+    better: int
+    worse: int
+    p_value: float
+    level: float
+    result: Literal["agree", "base-worse", "better"]
+    prompts: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """The result in plain counts."""
+        names = ", ".join(self.prompts)
+        agreement = "agree with" if self.result == "agree" else f"of {names} are better than"
+        cause = "; the base is below its record today, too: recorded again, or the provider changed"
+        return (
+            f"recordings {agreement} fresh trials: {self.better} of {self.trials} recorded trials"
+            f" passed where a fresh one failed, {self.worse} the reverse (p = {self.p_value:.2g})"
+            f"{cause if self.result == 'base-worse' else ''}"
+        )
+
+    @property
+    def fix(self) -> str:
+        """The command that records new completions; empty if none is needed."""
+        if self.result != "better":
+            return ""
+        return f"`regauge record --refresh {' '.join(self.prompts)}`, then commit the recordings"

@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 import pytest
@@ -22,7 +23,6 @@ from regauge.gate import (
     draw_part,
     is_base_unavailable,
     policy_of,
-    sensitivity_line_of,
 )
 from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
@@ -44,10 +44,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from regauge.errors import Diagnostic
-    from regauge.gate import Baseline, Comparison, GateProgress, GateResult, GateRun
+    from regauge.gate import (
+        Baseline,
+        CaseComparison,
+        Comparison,
+        GateResult,
+        Side,
+    )
     from regauge.mutate import ChangedGuards
     from regauge.reports import CaseDocument, DecisionDocument, RunWriter
-    from regauge.runner import Trial, TrialOutcome
+    from regauge.runner import RunProgress, Trial, TrialOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +191,21 @@ class PartResult(EvalResult):
             raise self.error
 
 
+def _result_of(
+    planned_case: PlannedCase,
+    trials: tuple[Trial, ...],
+    node_id: str,
+    document: CaseDocument | None,
+    base: tuple[Trial, ...] = (),
+) -> GatedResult | PartResult:
+    """The result of a case; without a document, in a shard."""
+    eval_, case = planned_case.eval, planned_case.case
+    if document is None:
+        return PartResult(eval=eval_, case=case, trials=trials, node_id=node_id, base=base)
+    return GatedResult(eval=eval_, case=case, trials=trials, node_id=node_id, gated=document)
+
+
+_SIDES: tuple[Side, ...] = ("candidate", "base")
 # Further trials of a suspicious case for an undecided gate.
 _MORE = 8
 
@@ -268,10 +289,8 @@ class PytestGate:
         )
         self._writer = writer
         self._cases: dict[int, CaseDocument] = {}
-        self._results: dict[int, GatedResult] = {}
-        self._parts: dict[int, PartResult] = {}
+        self._results: dict[int, GatedResult | PartResult] = {}
         self._left_alone: set[int] = set()
-        self._is_part = False
         self.document: DecisionDocument | None = None
         self.cut_off = False
         self.base_commit = ""
@@ -340,12 +359,12 @@ class PytestGate:
             )
             return
 
-        def waiting(progress: GateProgress) -> None:
-            print_progress(gate_progress_line(progress))
+        def waiting(round_number: int, progress: RunProgress) -> None:
+            print_progress(gate_progress_line(round_number, progress, self._session.budget))
 
         if self._session.options.shard is not None:
             run = draw_part(self._session, comparison, policy, on_progress=waiting)
-            self._keep_part(run, nodes)
+            self._keep(run.compared_cases, run.trials, nodes)
             self.base_commit = comparison.base_commit.commit
             return
         decided = decide(
@@ -362,47 +381,30 @@ class PytestGate:
         self.document = self._decision_document(
             decided, nodes, looser_options=self._request.options.looser_options(base), guards=guards
         )
-        self._keep(decided, nodes)
+        self._keep(decided.compared_cases, decided.trials, nodes)
         self._config.hook.pytest_regauge_decided(config=self._config, decision=self.document)
 
     @property
-    def results(self) -> list[GatedResult]:
-        """The results of all cases with trials, after the decision."""
+    def results(self) -> list[GatedResult | PartResult]:
+        """The results of all cases with trials."""
         return [*self._results.values()]
 
     def result(self, planned_case: PlannedCase, *, node_id: str) -> GatedResult | PartResult:
         """The result of an item; a case that the gate did not run is replayed, or else skipped."""
-        gated_result = self._results.get(id(planned_case)) or self._parts.get(id(planned_case))
-        if gated_result is not None:
-            return gated_result
+        if (result := self._results.get(id(planned_case))) is not None:
+            return result
         document = self._cases.get(id(planned_case))
-        if document is None:
-            message = "not run: the decision needs no trial"
-            if not self._is_part:
-                self._left_alone.add(id(planned_case))
-                pytest.skip(message)
-        else:
-            message = document.message
+        message = "not run: the decision needs no trial" if document is None else document.message
+        if document is None and self._session.options.shard is None:
+            self._left_alone.add(id(planned_case))
+            pytest.skip(message)
         replayed_result = self._session.result(
             planned_case, node_id=node_id, waiting=lambda _: None
         )
         if replayed_result.outcome == "unmeasured":
             self._left_alone.add(id(planned_case))
             pytest.skip(message)
-        if document is None:
-            return PartResult(
-                eval=replayed_result.eval,
-                case=replayed_result.case,
-                trials=replayed_result.trials,
-                node_id=node_id,
-            )
-        return GatedResult(
-            eval=replayed_result.eval,
-            case=replayed_result.case,
-            trials=replayed_result.trials,
-            node_id=node_id,
-            gated=document,
-        )
+        return _result_of(planned_case, replayed_result.trials, node_id, document)
 
     def leaves_alone(self, planned_case: PlannedCase) -> bool:
         """Return whether `result` skipped the case as the decision needs no trial of it."""
@@ -458,7 +460,6 @@ class PytestGate:
         looser_options: Sequence[str],
         guards: Sequence[ChangedGuards],
     ) -> DecisionDocument:
-        line = sensitivity_line_of(decided.outcome)
         rerun_command = list(self._request.rerun_command) or [
             "pytest",
             *self._config.invocation_params.args,
@@ -471,7 +472,6 @@ class PytestGate:
             nodes=nodes,
             rerun_command=shlex.join(rerun_command),
             missing=shlex.join(missing),
-            sensitivity=str(line) if line is not None else "",
             looser_options=looser_options,
             guards=guards,
         )
@@ -479,56 +479,33 @@ class PytestGate:
         # Dataclasses in it hold only counts and names, and stay as they are.
         return map_texts(document, self._session.completions.redact)
 
-    def _keep(self, decided: GateResult, nodes: Mapping[int, str]) -> None:
+    def _keep(
+        self,
+        compared_cases: Sequence[CaseComparison],
+        all_trials: Mapping[tuple[str, str, Side], Sequence[Trial]],
+        nodes: Mapping[int, str],
+    ) -> None:
         """Write the trials of both sides, and keep the candidate's for the items."""
-        assert self.document is not None
-        for comparison, case in zip(decided.compared_cases, self.document.cases, strict=True):
-            planned_case = comparison.candidate
+        cases = self.document.cases if self.document is not None else ()
+        for comparison, document in zip_longest(compared_cases, cases):
+            planned_case, base = comparison.candidate, comparison.base
             if planned_case is None:
                 continue
-            self._cases[id(planned_case)] = case
+            if document is not None:
+                self._cases[id(planned_case)] = document
             node = nodes.get(id(planned_case), "")
-            if trials := decided.trials.get((case.prompt, case.case, "candidate")):
-                result = self._results[id(planned_case)] = GatedResult(
-                    eval=planned_case.eval,
-                    case=planned_case.case,
-                    trials=tuple(trials),
-                    node_id=node,
-                    gated=case,
-                )
+            trials, of_base = (
+                tuple(all_trials.get((*comparison.case.key, side), ())) for side in _SIDES
+            )
+            if trials:
+                result = _result_of(planned_case, trials, node, document, of_base)
+                self._results[id(planned_case)] = result
                 self._writer.add(result, side="candidate")
-            of_base = decided.trials.get((case.prompt, case.case, "base"), ())
-            self._add_base(comparison.base, tuple(of_base), node)
-
-    def _keep_part(self, run: GateRun, nodes: Mapping[int, str]) -> None:
-        """Write the trials of a shard, and keep them for the items."""
-        self._is_part = True
-        for comparison in run.compared_cases:
-            planned_case, prompt, case = (
-                comparison.candidate,
-                comparison.case.prompt,
-                comparison.case.case,
-            )
-            trials, base = (
-                tuple(run.trials.get((prompt, case, side), ())) for side in ("candidate", "base")
-            )
-            if planned_case is None or not trials:
-                continue
-            node = nodes.get(id(planned_case), "")
-            result = self._parts[id(planned_case)] = PartResult(
-                eval=planned_case.eval,
-                case=planned_case.case,
-                trials=trials,
-                node_id=node,
-                base=base,
-            )
-            self._writer.add(result, side="candidate")
-            self._add_base(comparison.base, base, node)
-
-    def _add_base(self, base: PlannedCase | None, trials: tuple[Trial, ...], node: str) -> None:
-        if base is not None and trials:
-            result = EvalResult(eval=base.eval, case=base.case, trials=trials, node_id=node)
-            self._writer.add(result, side="base")
+            if base is not None and of_base:
+                base_result = EvalResult(
+                    eval=base.eval, case=base.case, trials=of_base, node_id=node
+                )
+                self._writer.add(base_result, side="base")
 
     def _throttle(self, print_line: Callable[[str], None]) -> Callable[[str], None]:
         """Return a printer of progress: each line with `GateRequest.print_line`, else at times."""

@@ -162,12 +162,7 @@ def refuse_empty_runs(config: pytest.Config) -> None:
         )
     for name in options:
         if not getattr(typed, name, None):
-            option = _EMPTY_RUN_OPTIONS[name]
-            raise pytest.UsageError(
-                f"settings of pytest add {option}, so nothing would be measured\n"
-                f"  fix: remove {option} from addopts and PYTEST_ADDOPTS; set it on the command"
-                " line if you need it"
-            )
+            raise _setting_error(_EMPTY_RUN_OPTIONS[name], "nothing would be measured")
 
 
 def refuse_gate_options(config: pytest.Config) -> None:
@@ -181,12 +176,14 @@ def refuse_gate_options(config: pytest.Config) -> None:
     typed = typed_options(config)
     for name, reason in _GATE_OPTIONS.items():
         if getattr(config.option, name) and not getattr(typed, name):
-            option = f"--{name.replace('_', '-')}"
-            raise pytest.UsageError(
-                f"settings of pytest add {option}, so {reason}\n"
-                f"  fix: remove {option} from addopts and PYTEST_ADDOPTS; set it on the command"
-                " line"
-            )
+            raise _setting_error(f"--{name.replace('_', '-')}", reason)
+
+
+def _setting_error(option: str, reason: str) -> pytest.UsageError:
+    return pytest.UsageError(
+        f"settings of pytest add {option}, so {reason}\n  fix: remove {option} from addopts and"
+        " PYTEST_ADDOPTS; set it on the command line if you need it"
+    )
 
 
 def refuse_few_descriptors(config: pytest.Config) -> None:

@@ -73,6 +73,11 @@ if TYPE_CHECKING:
     from regauge.reports import ShardEval
     from regauge.runner import Eval, IndependentTrials, RunProgress
 
+# Options of pytest that are options of the session.
+_OPTIONS = (
+    *("record", "trials", "concurrency", "judge_model", "cluster"),
+    *("budget_usd", "budget_tokens", "budget_calls"),
+)
 # A failure that does not fail the run, in pytest's terms: its category, letter and word.
 _NOT_BLOCKING = ("not blocking", "~", ("NOT BLOCKING", {"yellow": True}))
 
@@ -108,20 +113,13 @@ class PytestRun:
         options = resolve_options(
             self._project.settings,
             os.environ,
-            record=config.getoption("--record"),
-            trials=config.getoption("--trials"),
-            concurrency=config.getoption("--concurrency"),
             models=config.getoption("--model") or (self._project.settings.models if plain else ()),
-            judge_model=config.getoption("--judge-model"),
             rejudge=bool(config.getoption("--rejudge")),
-            budget_usd=config.getoption("--budget-usd"),
-            budget_tokens=config.getoption("--budget-tokens"),
-            budget_calls=config.getoption("--budget-calls"),
             fail_fast=bool(config.getoption("maxfail")),
             shard=Shard.parse(shard, assigned_by=config.getoption("--shard-by") or "id")
             if shard
             else None,
-            cluster=config.getoption("--cluster"),
+            **{name: config.getoption(name) for name in _OPTIONS},
         )
         if options.record == "all" and gates:
             # Completed trials of a gate stay its evidence: new ones would be a second chance.

@@ -50,7 +50,7 @@ class RefinementSearch:
 
     def suggest(self, print_line: Callable[[str], None]) -> list[Suggestion]:
         """Search a suggestion for every failed prompt; one without a fix has the reason."""
-        spent_usd = self.session.budget.spent_usd
+        spent_usd = self.session.budget.finished.usd
         suggestions: list[Suggestion] = []
         for name, eval_ in sorted(self._failed.items()):
             print_line(f"{name}: looking for a small revision that fixes it")

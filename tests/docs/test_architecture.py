@@ -72,21 +72,30 @@ def test_every_file_that_a_package_speaks_of_is_there(package: Path):
     assert not [name for name in named if not (package.parent / name).exists()]
 
 
-def imports_of(module: str) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def nodes() -> dict[str, list[ast.AST]]:
+    """The nodes of the syntax tree of each module."""
+    return {
+        module_of(path): [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        for path in MODULES
+    }
+
+
+def imports_of(nodes: list[ast.AST]) -> Iterator[str]:
     """The modules, and the names in them, that a module imports from regauge."""
-    for node in ast.walk(ast.parse((ROOT / "src/regauge" / module).read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_packages_import_what_others_export():
+def test_packages_import_what_others_export(nodes: dict[str, list[ast.AST]]):
     """A file that begins with `_` is private to its package."""
     private = {
         (module, name)
-        for module in map(module_of, MODULES)
-        for name in imports_of(module)
+        for module in nodes
+        for name in imports_of(nodes[module])
         if name.startswith("regauge.")
         and re.search(r"\._(?!_)", name)
         and name.split(".")[1] != module.partition("/")[0]
@@ -133,37 +142,34 @@ FOREIGN = {
 }
 
 
-def names_of_fields(tree: ast.Module) -> set[str]:
+def names_of_fields(nodes: list[ast.AST]) -> set[str]:
     """The fields of the classes of a module."""
-    nodes = [
-        node for part in ast.walk(tree) if isinstance(part, ast.ClassDef) for node in part.body
-    ]
+    parts = [part for node in nodes if isinstance(node, ast.ClassDef) for part in node.body]
     names = {
-        node.target.id
-        for node in nodes
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        part.target.id
+        for part in parts
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
     }
-    return names | {write.attr for write in writes_of(tree) if ast.unparse(write.value) == "self"}
+    return names | {write.attr for write in writes_of(nodes) if ast.unparse(write.value) == "self"}
 
 
-def writes_of(tree: ast.Module) -> list[ast.Attribute]:
+def writes_of(nodes: list[ast.AST]) -> list[ast.Attribute]:
     """The attributes that a module writes or deletes."""
     return [
         node
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     ]
 
 
-def test_only_the_module_of_a_class_writes_its_fields():
+def test_only_the_module_of_a_class_writes_its_fields(nodes: dict[str, list[ast.AST]]):
     """Other modules call the constructor, `replace` or a method."""
-    trees = {module_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
-    fields = {module: names_of_fields(tree) for module, tree in trees.items()}
+    fields = {module: names_of_fields(nodes[module]) for module in nodes}
     names = set[str]().union(*fields.values())
     written = {
         (module, ast.unparse(write))
-        for module, tree in trees.items()
-        for write in writes_of(tree)
+        for module in nodes
+        for write in writes_of(nodes[module])
         if ast.unparse(write.value) not in {"self", "cls"} and write.attr in names - fields[module]
     }
     assert written == set(FOREIGN)

@@ -139,7 +139,10 @@ def messages(path):
 
 # Examples, and the instructions that rules write into prompts.
 NO_PROSE = re.compile(
-    r"^ *>>> .*(?:\n *\S.*)*|^ *(?:Advice|Negated): .*(?:\n {8}.*)*", re.MULTILINE
+    r"^ *>>> .*(?:\n *\S.*)*|^ *(?:Advice|Negated): .*(?:\n {8}.*)*"
+    # Commands, which `cli.Command` shows behind the options.
+    r"|^ *Examples:(?:\n +(?:\S.*\| )?regauge .*)+",
+    re.MULTILINE,
 )
 
 

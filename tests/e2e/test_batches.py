@@ -306,8 +306,15 @@ def test_a_killed_command_pays_nothing_twice(
     assert len(batched.recordings()) == 5
 
 
-@pytest.mark.parametrize("running", [False, True])
-@pytest.mark.parametrize("api", ["openai", "anthropic", "untagged", "inline"])
+@pytest.mark.parametrize(
+    ("api", "running"),
+    [
+        *(("openai", running) for running in (False, True)),
+        ("anthropic", True),
+        ("untagged", False),
+        ("inline", True),
+    ],
+)
 def test_batches_are_found_again_where_their_state_is_gone(
     batched: EvalProject, provider: BatchServer, api: str, *, running: bool
 ):

@@ -543,8 +543,13 @@ def test_a_scheduler_without_regauge_is_named(live: EvalProject, dask: Dask, tmp
     assert "fix: install regauge[dask] 0." in done.stderr
 
 
-def test_a_scheduler_or_workers_that_are_not_there_are_named(live: EvalProject, dask: Dask):
+def test_a_scheduler_or_workers_that_are_not_there_are_named(
+    live: EvalProject, dask: Dask, monkeypatch: pytest.MonkeyPatch
+):
     dask.start_scheduler()
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "3s")
+    # Dask reads its environment when it is loaded.
+    live.loaded = ()
     done = live.command("record", dask.option)
     assert done.returncode == 3
     assert f"the cluster {dask.address} has no worker" in done.stderr

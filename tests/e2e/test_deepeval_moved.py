@@ -16,9 +16,10 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Forks for each line that it reads, so that deepeval alone is loaded each time.
+# Forks for each line that it reads, so that deepeval alone is loaded each time. After `load`, until
+# `unload`, it forks with deepeval loaded; a line then names what a fork loses before it measures.
 MEASURE = """
-import asyncio, json, os, sys, traceback
+import asyncio, importlib, json, os, sys, traceback
 sys.path.insert(0, {root!r})
 import aiohttp, anthropic, grpc, jinja2, openai.types.chat, opentelemetry.trace, portalocker
 import pydantic_settings, pytest, requests, rich.progress, statistics, tenacity, tornado.concurrent
@@ -47,10 +48,29 @@ def measure():
     import deepeval as package
     print(json.dumps({{"outcomes": outcomes, "place": package.__file__}}), flush=True)
 
-for _ in sys.stdin:
-    assert "deepeval" not in sys.modules
+def lose(place):
+    module, _, names = place.partition(":")
+    owner = importlib.import_module(module)
+    *parents, name = names.split(".")
+    for parent in parents:
+        owner = getattr(owner, parent)
+    delattr(owner, name)
+
+is_loaded = False
+for line in sys.stdin:
+    assert is_loaded or "deepeval" not in sys.modules
+    if line == "unload\\n":
+        os._exit(0)
     if not os.fork():
+        if line == "load\\n":
+            regauge.judges._deepeval._judge.import_quietly()
+            importlib.import_module("deepeval.metrics")
+            is_loaded = True
+            print(json.dumps({{"ended": 0}}), flush=True)
+            continue
         try:
+            if line != "measure\\n":
+                lose(line.strip())
             measure()
             os._exit(0)
         finally:
@@ -63,17 +83,12 @@ ALL = {"Faithfulness", "PatternMatch", "PlanQuality", "DAG"}
 MOVED: list[tuple[dict[str, tuple[str, str]], set[str]]] = [
     ({"config/settings.py": ("DEEPEVAL_TELEMETRY_OPT_OUT", "DEEPEVAL_TELEMETRY_OFF")}, ALL),
     ({"config/settings.py": ("_merge_legacy_keyfile_into_env", "_merge_keyfile")}, ALL),
-    ({"metrics/utils/models.py": ("_build_model", "_make_model")}, ALL),
     (
         {"metrics/utils/models.py": ("    return _build_model(model)", "    return model, True")},
         ALL,
     ),
     ({"metrics/base_metric.py": ("_get_prompt", "_render")}, ALL),
     ({"metrics/base_metric.py": ("template_class: Optional", "borrowed: Optional")}, ALL),
-    ({"metrics/utils/metrics.py": ("_score_direction_warned", "_warned")}, ALL),
-    ({"metrics/arena_g_eval/utils.py": ("import random", "import random as lots")}, ALL),
-    ({"utils.py": ("import nest_asyncio", "import nest_asyncio as nesting")}, ALL),
-    ({"metrics/dag/utils.py": ("copy_graph", "clone_graph")}, ALL),
     ({"test_case/llm_test_case.py": ("_trace_dict", "_trace_of_agent")}, ALL),
     (  # a part of each of three metrics
         {
@@ -83,6 +98,14 @@ MOVED: list[tuple[dict[str, tuple[str, str]], set[str]]] = [
         },
         {"DAG", "Faithfulness", "PatternMatch"},
     ),
+]
+# Names that every metric rests on.
+NAMES = [
+    "deepeval.metrics.arena_g_eval.utils:random",
+    "deepeval.metrics.dag.utils:copy_graph",
+    "deepeval.metrics.utils.metrics:_score_direction_warned",
+    "deepeval.metrics.utils.models:_build_model",
+    "deepeval.utils:nest_asyncio",
 ]
 
 
@@ -114,15 +137,23 @@ def measuring(package: Path, pytestconfig: pytest.Config) -> Iterator[subprocess
         yield process
 
 
-def measure(measuring: subprocess.Popen[str], package: Path) -> dict[str, str]:
+def send(measuring: subprocess.Popen[str], line: str) -> dict[str, Any]:
+    """What the process prints until the fork for a line has ended."""
     assert measuring.stdin is not None
     assert measuring.stdout is not None
-    measuring.stdin.write("measure\n")
+    measuring.stdin.write(f"{line}\n")
     measuring.stdin.flush()
     printed: dict[str, Any] = {}
     while "ended" not in printed:
         printed |= json.loads(measuring.stdout.readline())
     assert printed["ended"] == 0
+    return printed
+
+
+def measure(
+    measuring: subprocess.Popen[str], package: Path, line: str = "measure"
+) -> dict[str, str]:
+    printed = send(measuring, line)
     assert printed["place"].startswith(str(package))
     outcomes: dict[str, str] = printed["outcomes"]
     return outcomes
@@ -134,6 +165,20 @@ def test_a_newer_version_that_moved_nothing_measures(
     outcomes = measure(measuring, package)
     assert outcomes == dict.fromkeys(outcomes, "pass")
     assert set(outcomes) == ALL
+
+
+def test_a_name_that_is_gone_is_unmeasured_and_named_with_the_version(
+    measuring: subprocess.Popen[str], package: Path
+):
+    send(measuring, "load")
+    outcomes = {place: measure(measuring, package, place) for place in NAMES}
+    send(measuring, "unload")
+    for place, by_metric in outcomes.items():
+        assert set(by_metric) == ALL
+        for outcome in by_metric.values():
+            assert "deepeval 4.99.0 has moved" in outcome, (place, outcome)
+            assert place.partition(":")[0] in outcome
+            assert "\n  fix: pip install 'deepeval==4.3.1'" in outcome
 
 
 def moved_sources(package: Path, file: str, change: tuple[str, str]) -> dict[Path, str]:

@@ -307,7 +307,7 @@ def regauge() -> Iterator[Path]:
         yield folder / script.name
 
 
-@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-", "2>&-", "<&-"])
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-", "<&-"])
 def test_a_stream_that_is_closed_from_the_start_is_one_error_or_none(
     started: Path, tmp_path: Path, redirection: str
 ):

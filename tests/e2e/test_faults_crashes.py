@@ -200,7 +200,7 @@ def test_a_terminated_run_ends_as_ctrl_c_ends_it(
     endings: tuple[signal.Signals, ...],
     workers: tuple[str, ...],
 ):
-    live.golden(live.case(number) for number in range(60))
+    live.golden(live.case(number) for number in range(40))
     endpoint.latency_s = 0.15
     run = live.start(*workers, "--concurrency=8")
     wait_until(lambda: endpoint.answered.total() >= 16, process=run)
@@ -216,8 +216,8 @@ def test_a_terminated_run_ends_as_ctrl_c_ends_it(
     live.wait_for_end_of_workers(wait_until)
     assert {row["case"] for row in live.rows()} <= {line["case"] for line in live.recordings()}
     endpoint.latency_s = 0.0
-    live.run().assert_outcomes(passed=60)
-    assert len(live.recordings()) == 60
+    live.run().assert_outcomes(passed=40)
+    assert len(live.recordings()) == 40
     assert len(endpoint.twice) <= 16
 
 
@@ -433,10 +433,10 @@ main()
 
 # How many calls each makes in all.
 _CALLS: dict[tuple[str, ...], int] = {
-    ("record",): 60,
-    ("baseline", "update", "triage"): 240,
-    ("gate", "HEAD"): 300,
-    ("refine", "triage", "--proposers=rules"): 86,
+    ("record",): 30,
+    ("baseline", "update", "triage"): 120,
+    ("gate", "HEAD"): 180,
+    ("refine", "triage", "--proposers=rules"): 44,
 }
 
 
@@ -464,7 +464,7 @@ def test_a_signal_ends_a_command_with_one_sentence(
     command: tuple[str, ...],
     signals: tuple[signal.Signals, ...],
 ):
-    live.golden(live.case(number) for number in range(60))
+    live.golden(live.case(number) for number in range(30))
     calls = _CALLS[command]
     if command[0] == "gate":
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):

@@ -121,8 +121,8 @@ def test_judges_are_asked_again_where_the_provider_objects(judged: EvalProject, 
     judged.run("--concurrency=8").assert_outcomes(passed=20)
     assert not endpoint.twice
     (suite,) = judged.records()[0]["evals"]
-    assert suite["judge_retries"] + suite["retries"] == endpoint.objections >= 10
-    assert suite["judge_retries"] > 0
+    assert suite["judge_usage"]["retries"] + suite["retries"] == endpoint.objections >= 10
+    assert suite["judge_usage"]["retries"] > 0
 
 
 def test_a_budget_ends_in_the_middle_of_judging_and_is_gone_on_from(
@@ -209,9 +209,9 @@ def test_a_question_that_all_judgements_share_is_asked_once(
         endpoint.forget()
         judged.run(f"--record={mode}").assert_outcomes(passed=5)
         assert endpoint.calls["judge by which steps?"] == 1
-        assert judged.records()[-1]["evals"][0]["judge_calls"] == 6
+        assert judged.records()[-1]["evals"][0]["judge_usage"]["calls"] == 6
     judged.run("--record=none").assert_outcomes(passed=5)
-    assert judged.records()[-1]["evals"][0]["judge_calls"] == 6
+    assert judged.records()[-1]["evals"][0]["judge_usage"]["calls"] == 6
 
 
 @pytest.mark.parametrize("kind", ["Asking", "Memoised"])

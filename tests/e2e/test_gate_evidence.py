@@ -65,6 +65,7 @@ class Repository:
 
     Args:
         built: A copy of such a project, with the same judge and endpoint.
+        trials: Of each case in the baseline.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class Repository:
         judge: str = "equals('yes')",
         more: str = "",
         built: Built | None = None,
+        trials: int = 12,
     ) -> None:
+        self._trials = str(trials)
         self.project = project
         self.endpoint = endpoint
         endpoint.answer = model
@@ -104,7 +107,7 @@ class Repository:
         self.git("config", "user.email", "dev@example.org")
         self.git("config", "user.name", "Dev")
         self.commit("main")
-        done = project.command("baseline", "update", "--trials", "12")
+        done = project.command("baseline", "update", "--trials", self._trials)
         assert done.returncode == 0, done.stdout + done.stderr
         self.commit("baseline")
         self.git("checkout", "-q", "-b", "reword")
@@ -372,7 +375,7 @@ def test_judgements_that_the_author_edited_do_not_judge_the_gates_trials(
     model = Judging()
     source = MODEL_JUDGE + MEMOISED + MODEL_JUDGES_GATE
     judge = f"asking('fair', model='local:judge', kind={kind})"
-    repo = Repository(live, endpoint, model, judge=judge, more=source)
+    repo = Repository(live, endpoint, model, judge=judge, more=source, trials=3)
     model.worse, model.reworded = frozenset(f"c{n:02}" for n in range(10)), 0.0
     repo.gate(code=1)
     recordings = live.root / "fixtures/recordings"
@@ -396,7 +399,7 @@ def test_vectors_that_the_author_committed_do_not_judge_the_gates_trials(
         table = f'\n[tool.regauge.providers.vectors]\nbase_url = "{vectors.base_url}"\n'
         live.settings(provider=table)
         judge = "means_like(to='yes', model='vectors:small', at_least=0.9)"
-        repo = Repository(live, endpoint, model, judge=judge)
+        repo = Repository(live, endpoint, model, judge=judge, trials=3)
         repo.git("checkout", "-q", "main")
         live.run("--record=missing")
         repo.commit("recordings")

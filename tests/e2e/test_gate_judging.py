@@ -212,6 +212,8 @@ def test_honest_changes_next_to_a_changed_prompt_are_compared(
     judged.gate(code=0)
 
 
+# Whatever judges.
+@pytest.mark.parametrize("kind", ["function"], indirect=True)
 def test_files_that_set_up_a_gate_are_named(judged: GateRepo):
     judged.branch("set-up", of="reworded")
     files = {
@@ -228,6 +230,7 @@ def test_files_that_set_up_a_gate_are_named(judged: GateRepo):
     )
 
 
+@pytest.mark.parametrize("kind", ["function"], indirect=True)
 def test_a_changed_dependency_is_named_and_a_version_of_the_project_is_not(judged: GateRepo):
     judged.branch("dependency", of="reworded")
     project = '[project]\nname = "alerts"\nversion = "2"\n'

@@ -180,7 +180,7 @@ worse               2/2 -> 0/2    disk-001
 """)
     assert "0/2     0/2" in regauge(project, "runs", "compare", first, failed, judged).output
     report = regauge(project, "runs", "compare", first, failed, "-o", "-").output
-    assert "### regauge: A: 2 cases, none failed · B: 1 of 2 cases failed, 0 unmeasured" in report
+    assert "### regauge: A: 2 cases, none failed · B: 1 of 2 cases failed" in report
     assert "`disk-001`, sim:clerk-1 B | 1 | failed | AssertionError: not this one |" in report
     note = "triage: A and B differ in max_chars(1), max_chars(900)"
     report = regauge(project, "runs", "compare", first, judged, "-o", "-").output

@@ -184,7 +184,12 @@ def bare_repository_with_the_project(hostile: Hostile) -> None:
 
 def settings_in_many_files(hostile: Hostile) -> None:
     """A submodule has them, an included file, and a file of the work tree."""
-    for arrange in (submodule, settings_in_an_included_file, settings_of_one_work_tree):
+    for arrange in (
+        hooks_and_objects_from_elsewhere,
+        submodule,
+        settings_in_an_included_file,
+        settings_of_one_work_tree,
+    ):
         arrange(hostile)
         assert hostile.ran(), arrange
     hostile.git("status", check=False)
@@ -287,7 +292,6 @@ def hostile(tmp_path: Path, project: Path) -> Hostile:
         bare_repository_with_prompts,
         bare_repository_with_the_project,
         settings_in_many_files,
-        hooks_and_objects_from_elsewhere,
         git_file_in_prompts,
         git_file_of_the_project,
         partial_clone,

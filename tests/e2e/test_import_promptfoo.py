@@ -22,6 +22,7 @@ from regauge.judges import judge_from_spec
 from regauge.judges.output import JudgedOutput
 from regauge.prompts._types import compile_template
 from regauge.providers import Completion
+from regauge.yaml_document import NodeReader
 from tests.place import Place
 
 CONFIG = """\
@@ -199,7 +200,11 @@ def test_a_directory_that_cannot_be_imported_is_refused_and_nothing_is_written(
     assert here.files() == set(files)
 
 
-def test_a_small_file_that_stands_for_a_huge_value_is_refused(here: Here):
+def test_a_small_file_that_stands_for_a_huge_value_is_refused(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+):
+    # To count a million values takes two seconds.
+    monkeypatch.setattr(NodeReader, "values_max", 10_000)
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     here.write("promptfooconfig.yaml", "prompts: [a]\n" + "\n".join(lines) + "\n")

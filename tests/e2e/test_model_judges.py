@@ -61,13 +61,13 @@ def test_what_judges_use_is_counted_apart(judged: EvalProject) -> None:
     for record, paid in zip(judged.records(), (0.0036, 0.0), strict=True):
         [suite] = record["evals"]
         assert suite["cost_usd"] == pytest.approx(3 * 0.00012)
-        assert suite["judge_cost_usd"] == pytest.approx(0.0036)
-        assert suite["judge_spent_usd"] == pytest.approx(paid)
-        assert (suite["judge_calls"], suite["judge_input_tokens"]) == (3, 300)
+        assert suite["judge_usage"]["cost_usd"] == pytest.approx(0.0036)
+        assert suite["judge_usage"]["spent_usd"] == pytest.approx(paid)
+        assert (suite["judge_usage"]["calls"], suite["judge_usage"]["input_tokens"]) == (3, 300)
     verdicts = {one["judge"]: one for one in judged.rows()[0]["verdicts"]}
-    assert verdicts["fair"]["calls"] == 1
-    assert verdicts["fair"]["latency_s"] > 0
-    assert "calls" not in verdicts["min_chars(1)"]
+    assert verdicts["fair"]["usage"]["calls"] == 1
+    assert verdicts["fair"]["usage"]["latency_s"] > 0
+    assert "usage" not in verdicts["min_chars(1)"]
 
 
 def test_a_judge_that_is_not_calibrated_changes_no_outcome(
@@ -164,7 +164,7 @@ def test_workers_judge_each_answer_once(judged: EvalProject, endpoint: Endpoint)
     assert not endpoint.twice
     assert len(judged.recordings("judges/triage")) == 8
     [record] = judged.records()
-    assert record["evals"][0]["judge_calls"] == 8
+    assert record["evals"][0]["judge_usage"]["calls"] == 8
 
 
 def test_a_worker_that_is_done_ends_the_calls_that_another_one_waits_for(

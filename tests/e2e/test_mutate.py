@@ -270,9 +270,6 @@ def test_a_gate_that_only_warns_still_kills(mutating: Mutating):
 
 
 TARGET = """\
-import json
-import sys
-
 from regauge import load_prompt
 
 
@@ -286,30 +283,23 @@ def run(text):
     unknown = "Write unknown" in prompt and "no host" in text
     return {"severity": "unknown" if unknown else "critical", "reason": reason}
 
-
-if __name__ == "__main__":
-    print(json.dumps(run(json.load(sys.stdin)["text"])))
 """
 IN_TARGET = '[tool.regauge.targets.app]\nkind = "{}"\n{}\n'
 
 
-@pytest.mark.parametrize("kind", ["python", "command"])
-def test_a_prompt_is_mutated_through_the_target_that_loads_it(
-    mutating: Mutating, kind: str, as_program: Callable[[Path], Path]
-):
+def test_a_prompt_is_mutated_through_the_target_that_loads_it(mutating: Mutating):
+    """A function; that a program gets the edited text, too, the tests of `refine` show."""
     mutating.project.golden(mutating.cases[-3:])
-    argv = json.dumps([str(as_program(mutating.project.write("app.py", TARGET)))])
-    how = 'callable = "app:run"' if kind == "python" else f'argv = {argv}\nfiles = ["app.py"]'
-    mutating.project.settings(provider=IN_TARGET.format(kind, f'{how}\nprompts = ["triage"]'))
+    mutating.project.write("app.py", TARGET)
+    how = 'callable = "app:run"\nprompts = ["triage"]'
+    mutating.project.settings(provider=IN_TARGET.format("python", how))
     mutating.project.eval(
         EVAL.replace('"triage", judges', '"service", target="app", dataset="triage", judges')
     )
     report = mutating.report()
     assert mutating.classes(report) == EXPECTED
-    assert (report["prompt"], report["model"]) == ("triage", f"{kind}:app")
+    assert (report["prompt"], report["model"]) == ("triage", "python:app")
     assert mutating.endpoint.total == 0
-    if kind == "command":  # a program runs for each call; what follows makes calls as above
-        return
 
     by_target = mutating.project.command("mutate", "app", "--json", "--record", "none")
     assert mutating.classes(json.loads(by_target.stdout)) == EXPECTED, by_target.stderr

@@ -142,7 +142,9 @@ def test_a_contract_that_changed_meanwhile_makes_the_revision_a_major_version(re
     repo.edit(PROMPT, "[critical, warning, info]", "[warning, critical, info]")
     repo.commit("Order the severities")
     major = int(repo.read(PROMPT).partition("version: ")[2].partition(".")[0]) + 1
-    assert f"{NAME}: a revision is proposed as {major}.0.0" in repo.regauge("refine", NAME)
+    assert f"{NAME}: a revision is proposed as {major}.0.0" in repo.regauge(
+        "refine", NAME, "--proposers=rules"
+    )
 
 
 def test_the_healthy_prompt_is_left_alone(repo: GateRepo):
@@ -227,11 +229,11 @@ def test_what_can_never_come_to_anything_is_refused_before_anybody_is_asked(
 
 
 def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
-    repo.regauge("refine", NAME, "--ignore-attempts")
+    repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
     looks = result(repo)["holdout_looks"]
     assert looks["after"] <= looks["before"] + 1
     # The same trials of the same revision are no further look.
-    repo.regauge("refine", NAME, "--ignore-attempts")
+    repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
     assert result(repo)["holdout_looks"] == {**looks, "before": looks["after"]}
     ledger = repo.root / f".regauge/refine/{NAME}.looks.json"
     known = ledger.read_text()
@@ -246,7 +248,7 @@ def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
     assert "[tool.regauge]\n" in settings
     salted = settings.replace("[tool.regauge]\n", '[tool.regauge]\nsplit_salt = "spring"\n')
     repo.write("pyproject.toml", salted)
-    repo.regauge("refine", NAME, "--ignore-attempts")
+    repo.regauge("refine", NAME, "--proposers=rules", "--ignore-attempts")
     assert result(repo)["holdout_looks"]["before"] == 0
     ledger.write_text(known)
 
@@ -254,7 +256,7 @@ def test_held_out_cases_that_decided_too_often_decide_no_more(repo: GateRepo):
 def test_a_proposal_is_committed_on_a_branch_and_the_working_tree_stays(repo: GateRepo):
     repo.write("notes.txt", "not committed\n")
     broken = repo.read(PROMPT)
-    said = repo.regauge("refine", NAME, "--branch", "repair/severity")
+    said = repo.regauge("refine", NAME, "--proposers=rules", "--branch", "repair/severity")
     assert "on branch repair/severity" in said
     assert "there is no remote; merge it: git merge repair/severity" in said
     repo.git("remote", "add", "origin", "https://host.invalid/a.git")
@@ -320,7 +322,7 @@ def test_of_two_edits_a_person_takes_one_which_is_verified_without_the_other(rep
 
 
 def test_neither_a_changed_prompt_is_overwritten_nor_what_head_says_committed(repo: GateRepo):
-    repo.regauge("refine", NAME)
+    repo.regauge("refine", NAME, "--proposers=rules")
     broken = repo.read(PROMPT)
     repo.edit(PROMPT, "You are the on-call engineer", "You are an on-call engineer")
     mine = repo.read(PROMPT)
@@ -369,7 +371,7 @@ def _refuse_files_of_others(repo: GateRepo, run: Path) -> None:
 
 
 def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
-    repo.regauge("refine", NAME)
+    repo.regauge("refine", NAME, "--proposers=rules")
     run = latest(repo)
     repo.regauge("refine", "reject", run.name)
     counts = json.loads(repo.regauge("refine", "stats", "--json"))
@@ -410,7 +412,7 @@ def test_files_of_another_version_are_refused_in_one_sentence(repo: GateRepo):
 
 
 def test_runs_are_listed_shown_and_checked(repo: GateRepo):
-    repo.regauge("refine", NAME)
+    repo.regauge("refine", NAME, "--proposers=rules")
     run = latest(repo)
     assert run.name in repo.regauge("refine", "list")
     shown = repo.regauge("refine", "show", run.name)

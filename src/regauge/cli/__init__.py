@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
 
@@ -25,11 +26,23 @@ if TYPE_CHECKING:
 
     from regauge.recordings import Redactor
 
-__all__ = ["COMMANDS", "GROUPS", "HIDDEN", "INTERRUPTED", "Group", "group", "main"]
+__all__ = ["COMMANDS", "GROUPS", "HIDDEN", "INTERRUPTED", "Command", "Group", "group", "main"]
 
 
-class Group(click.Group):
+class Command(click.Command):
+    """A command whose docstring ends with its examples and exit codes, shown behind the options."""
+
+    def __init__(self, *args: Any, **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        text, mark, examples = inspect.cleandoc(self.help or "").partition("\n\nExamples:\n")
+        if mark:
+            self.help, self.epilog = text, f"\b\nExamples:\n{examples}"
+
+
+class Group(Command, click.Group):
     """A group that suggests the closest command for an unknown name."""
+
+    command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -111,10 +112,10 @@ class ModelName(click.ParamType):
 def number_option(
     name: str, kind: click.ParamType, text: str, *, default: float | None = None, metavar: str = "N"
 ) -> Callable[[FC], FC]:
-    """An option for a number, whose default its help shows."""
-    shown = default is not None
+    """An option for a number; its help states a default."""
+    with_default = default is not None
     return click.option(
-        name, type=kind, default=default, show_default=shown, metavar=metavar, help=text
+        name, type=kind, default=default, show_default=with_default, metavar=metavar, help=text
     )
 
 
@@ -187,27 +188,18 @@ pr_option = click.option(
 )
 
 
-def model_option(*, multiple: bool = False) -> Callable[[FC], FC]:
-    """`--model ID`."""
-    return click.option(
-        "--model",
-        "models" if multiple else "model",
-        multiple=multiple,
-        type=ModelName(),
-        metavar="ID",
-        help="Model, as provider:model.",
-    )
+def _repeatable_option(
+    name: str, text: str, *, multiple: bool = False, **attributes: Any
+) -> Callable[[FC], FC]:
+    """An option whose parameter is named in the plural if it is repeatable."""
+    parameter = f"{name}s" if multiple else name
+    return click.option(f"--{name}", parameter, multiple=multiple, help=text, **attributes)
 
 
-def prompt_option(*, multiple: bool = False) -> Callable[[FC], FC]:
-    """`--prompt NAME`."""
-    return click.option(
-        "--prompt",
-        "prompts" if multiple else "prompt",
-        multiple=multiple,
-        metavar="NAME",
-        help="Only this prompt.",
-    )
+model_option = partial(
+    _repeatable_option, "model", "Model, as provider:model.", type=ModelName(), metavar="ID"
+)
+prompt_option = partial(_repeatable_option, "prompt", "Only this prompt.", metavar="NAME")
 
 
 def record_option(*modes: RecordMode, default: RecordMode | None = None) -> Callable[[FC], FC]:

@@ -47,15 +47,16 @@ _CONTINUED = frozenset({"interrupted", "not-verified", "unmeasured"})
 
 
 class NamedRun(click.Argument):
-    """A RUN argument, whose error message lists the possible names."""
+    """A run by its name, whose error message lists the possible names."""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
-        """Convert the value; explain a missing one."""
+        """Find the run; explain a missing name."""
         try:
-            return super().process_value(ctx, value)
+            name = super().process_value(ctx, value)
         except click.MissingParameter as error:
             error.message = "Name a run: `latest`, a prompt, or an id of `regauge refine list`"
             raise
+        return name if ctx.resilient_parsing else find_refinement(Project.find(), name)
 
 
 @click.command(name="list")
@@ -84,12 +85,11 @@ def list_command(*, as_json: bool) -> None:
 
 
 @click.command(name="show")
-@click.argument("name", metavar="[RUN]", default="latest")
+@click.argument("run", metavar="[RUN]", default="latest", cls=NamedRun)
 @click.option("--trail", is_flag=True, help="Every decision in the audit trail.")
 @json_option
-def show_command(name: str, *, trail: bool, as_json: bool) -> None:
+def show_command(run: Run, *, trail: bool, as_json: bool) -> None:
     """Show the reasons and the evidence of a run."""
-    run = find_refinement(Project.find(), name)
     if trail:
         _show_trail(run, as_json=as_json)
         return
@@ -103,11 +103,10 @@ def as_text(markdown: str) -> str:
 
 
 @click.command(name="diff")
-@click.argument("name", metavar="[RUN]", default="latest")
+@click.argument("run", metavar="[RUN]", default="latest", cls=NamedRun)
 @json_option
-def diff_command(name: str, *, as_json: bool) -> None:
+def diff_command(run: Run, *, as_json: bool) -> None:
     """Show a run's changes to the prompt file, as a patch."""
-    run = find_refinement(Project.find(), name)
     result = read_result(run)
     read_verified(run)
     diff = run.diff.read_text(encoding="utf-8") if run.diff.is_file() else ""
@@ -122,14 +121,13 @@ def diff_command(name: str, *, as_json: bool) -> None:
 
 
 @click.command(name="apply")
-@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.argument("run", metavar="RUN", cls=NamedRun)
 @branch_option
 @pr_option
 @json_option
-def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> None:
+def apply_command(run: Run, *, branch: str | None, pr: bool, as_json: bool) -> None:
     """Write a run's revision to the prompt file and prompts.lock."""
     project = Project.find()
-    run = find_refinement(project, name)
     result = read_result(run)
     if result.revision is None:
         raise UsageError(f"run {run.id} proposes no revision, so there is nothing to apply")
@@ -146,7 +144,7 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
 
 
 @click.command(name="reject")
-@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.argument("run", metavar="RUN", cls=NamedRun)
 @click.option(
     "--edit",
     "edits",
@@ -156,10 +154,9 @@ def apply_command(name: str, *, branch: str | None, pr: bool, as_json: bool) -> 
     help="Only this edit.",
 )
 @json_option
-def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
+def reject_command(run: Run, *, edits: tuple[int, ...], as_json: bool) -> None:
     """Reject a run's edits for later runs."""
     project = Project.find()
-    run = find_refinement(project, name)
     result = read_result(run)
     changes = result.changes if result.revision is not None else []
     number = len(changes)
@@ -179,12 +176,11 @@ def reject_command(name: str, *, edits: tuple[int, ...], as_json: bool) -> None:
 
 
 @click.command(name="rollback")
-@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.argument("run", metavar="RUN", cls=NamedRun)
 @json_option
-def rollback_command(name: str, *, as_json: bool) -> None:
+def rollback_command(run: Run, *, as_json: bool) -> None:
     """Undo `apply`."""
     project = Project.find()
-    run = find_refinement(project, name)
     changed = roll_back(run, find_prompt(run.prompt, root=project.root))
     run.note(status="rolled-back", next="")
     if as_json:
@@ -195,13 +191,12 @@ def rollback_command(name: str, *, as_json: bool) -> None:
 
 
 @click.command(name="verify")
-@click.argument("name", metavar="[RUN]", default="latest")
+@click.argument("run", metavar="[RUN]", default="latest", cls=NamedRun)
 @click.option("--recompute", is_flag=True, help="Make every decision again, without calls.")
 @json_option
-def verify_command(name: str, *, recompute: bool, as_json: bool) -> None:
+def verify_command(run: Run, *, recompute: bool, as_json: bool) -> None:
     """Check a run's audit trail and revision for changes."""
     project = Project.find()
-    run = find_refinement(project, name)
     events = read_verified(run)
     decisions = _recompute(project, run) if recompute else None
     if as_json:

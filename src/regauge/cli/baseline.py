@@ -54,31 +54,29 @@ if TYPE_CHECKING:
 # A year; a longer gap between sessions is probably a typo.
 _GAP_MAX_H = 24 * 366
 _SHARE = FiniteRange(0, 1, min_open=True, max_open=True)
-_EPILOG = """\
-\b
-Examples:
-  regauge baseline update                  update the baselines of all prompts
-  regauge baseline update alert-severity --dry-run
-  regauge baseline update --recheck 1      and re-check complete ones
-  regauge baseline show alert-severity
-  regauge baseline flaky alert-severity --trials 10
-  regauge baseline simulate alert-severity --cases 200
-
-Exit codes: 0 done, 1 the base passes less often than before, 2 wrong use or a faulty file,
-3 unmeasured.
-"""
 
 
-@click.group(name="baseline", cls=Group, epilog=_EPILOG)
+@click.group(name="baseline", cls=Group)
 def command() -> None:
     """Show or update baselines, find flaky cases, simulate the gate.
 
     A baseline states how often the base passes each golden case. The gate reads it from
     fixtures/baselines/NAME.json: commit it.
+
+    Examples:
+      regauge baseline update                  update the baselines of all prompts
+      regauge baseline update alert-severity --dry-run
+      regauge baseline update --recheck 1      and re-check complete ones
+      regauge baseline show alert-severity
+      regauge baseline flaky alert-severity --trials 10
+      regauge baseline simulate alert-severity --cases 200
+
+    Exit codes: 0 done, 1 the base passes less often than before, 2 wrong use or a faulty file,
+    3 unmeasured.
     """
 
 
-@command.command(name="update", epilog=_EPILOG)
+@command.command(name="update")
 @click.argument("prompts", nargs=-1, metavar="[PROMPT|FILE]...")
 @trials_option(1, 100)
 @batch_options
@@ -127,6 +125,14 @@ def update(
     baseline is complete with 12 trials per case from 3 sessions, or more for fewer than 17 cases.
     Each version is compared with the version before and with the anchor. `--record none` uses only
     the local store.
+
+    Examples:
+      regauge baseline update                  update the baselines of all prompts
+      regauge baseline update alert-severity --dry-run
+      regauge baseline update --recheck 1      and re-check complete ones
+
+    Exit codes: 0 done, 1 the base passes less often than before, 2 wrong use or a faulty file,
+    3 unmeasured.
     """
     project = Project.find()
     gate = policy_of(project.settings.gate)
@@ -187,12 +193,19 @@ def update(
         click.get_current_context().exit(UnmeasuredError.exit_code)
 
 
-@command.command(name="show", epilog=_EPILOG)
+@command.command(name="show")
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option("--all", "all_cases", is_flag=True, help="Also show cases that always pass.")
 @json_option
 def show(prompts: tuple[str, ...], *, all_cases: bool, as_json: bool) -> None:
-    """Show the baselines and flaky cases of PROMPTs, by default all."""
+    """Show the baselines and flaky cases of PROMPTs, by default all.
+
+    Examples:
+      regauge baseline show
+      regauge baseline show alert-severity --all
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
+    """
     project = Project.find()
     baselines = [*_baselines(project, prompts)]
     if as_json:
@@ -213,19 +226,10 @@ def show(prompts: tuple[str, ...], *, all_cases: bool, as_json: bool) -> None:
                 echo(line)
 
 
-_FLAKY_EPILOG = """\
-\b
-Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
-
-\b
-Examples:
-  regauge baseline flaky alert-severity
-  regauge baseline flaky alert-severity --trials 10 --json
-"""
 _CASES_SHOWN = 8
 
 
-@command.command(name="flaky", epilog=_FLAKY_EPILOG)
+@command.command(name="flaky")
 @click.argument("prompt", metavar="NAME")
 @trials_option(2, TRIALS_MAX, default=5)
 @model_option()
@@ -246,6 +250,12 @@ def flaky(
     """Report how often the results of prompt NAME repeat.
 
     Each case runs several times; stored trials are used first.
+
+    Examples:
+      regauge baseline flaky alert-severity
+      regauge baseline flaky alert-severity --trials 10 --json
+
+    Exit codes: 0 done, 2 wrong use or a faulty file, 3 unmeasured.
     """
     project = Project.find()
     if options["model"] is not None:  # a replay, as of --dry-run, does not check it
@@ -313,18 +323,7 @@ def _print_variance(prompt: str, variance: Variance) -> None:
         echo(line + (f"; flaky: {cases}" if cases else ""))
 
 
-_SIMULATE_EPILOG = """\
-\b
-Examples:
-  regauge baseline simulate                            every prompt that has a baseline
-  regauge baseline simulate alert-severity --drop 0.02 --power 0.8
-  regauge baseline simulate alert-severity --cases 200
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-@command.command(name="simulate", epilog=_SIMULATE_EPILOG)
+@command.command(name="simulate")
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @baseline_option
 @number_option(
@@ -353,6 +352,13 @@ def simulate(
 
     From the baselines: false alarms, sensitivity to a broken case and to losses, and cost. It makes
     no calls.
+
+    Examples:
+      regauge baseline simulate                            every prompt that has a baseline
+      regauge baseline simulate alert-severity --drop 0.02 --power 0.8
+      regauge baseline simulate alert-severity --cases 200
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
     """
     project = Project.find()
     policy = policy_of(project.settings.gate)

@@ -7,32 +7,22 @@ import sys
 import click
 from click.shell_completion import get_completion_class
 
+from regauge.cli import Command
 from regauge.schemas import SCHEMAS, schema_text
 
-_COMPLETION_EPILOG = """\
-\b
-Examples:
-  regauge completion bash >> ~/.bashrc
-  regauge completion zsh >> ~/.zshrc
-  regauge completion fish > ~/.config/fish/completions/regauge.fish
 
-Exit codes: 0 done, 2 there is no such shell.
-"""
-_SCHEMA_EPILOG = """\
-\b
-Examples:
-  regauge schema                                       list them
-  regauge schema prompt > prompts/prompt.schema.json   for the editor
-  regauge schema settings
-
-Exit codes: 0 done, 2 there is no such schema.
-"""
-
-
-@click.command(name="completion", epilog=_COMPLETION_EPILOG)
+@click.command(name="completion", cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print the shell completion script."""
+    """Print the shell completion script.
+
+    Examples:
+      regauge completion bash >> ~/.bashrc
+      regauge completion zsh >> ~/.zshrc
+      regauge completion fish > ~/.config/fish/completions/regauge.fish
+
+    Exit codes: 0 done, 2 there is no such shell.
+    """
     shell_class = get_completion_class(shell)
     assert shell_class is not None, "click completes for each of the choices"
     root = click.get_current_context().find_root().command
@@ -41,10 +31,18 @@ def completion_command(shell: str) -> None:
     sys.stdout.write(completion.source_template % completion.source_vars())
 
 
-@click.command(name="schema", epilog=_SCHEMA_EPILOG)
+@click.command(name="schema", cls=Command)
 @click.argument("name", required=False, type=click.Choice([*SCHEMAS]))
 def schema_command(name: str | None) -> None:
-    """Print the JSON Schema of prompt files, golden datasets or [tool.regauge]."""
+    """Print the JSON Schema of prompt files, golden datasets or [tool.regauge].
+
+    Examples:
+      regauge schema                                       list them
+      regauge schema prompt > prompts/prompt.schema.json   for the editor
+      regauge schema settings
+
+    Exit codes: 0 done, 2 there is no such schema.
+    """
     if name is not None:
         click.echo(schema_text(name), nl=False)
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 import pytest
 
+from regauge.cli import Command
 from regauge.cli._options import (
     STDOUT,
     baseline_option,
@@ -70,21 +71,6 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 
-_EPILOG = """\
-\b
-Exit codes: 0 accept, 1 reject, 2 refused or wrong use, 3 unmeasured, 4 undecided,
-130 Ctrl-C (the same command continues).
-
-\b
-Examples:
-  regauge gate                              against origin/main, or `ref` of the settings
-  regauge gate main --prompt alert-severity
-  regauge gate --dry-run                    planned calls and cost
-  regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
-  regauge gate --suggest                    and propose a fix of what broke
-  regauge gate --from latest --on-broken block    decide again, with other settings, for free
-  regauge gate main --from latest --record missing    decide from merged shards
-"""
 BlockOrWarn = Literal["block", "warn"]
 
 
@@ -116,7 +102,7 @@ def _write(
         write_and_report(record_markdown(record, ()), file)
 
 
-@click.command(name="gate", epilog=_EPILOG)
+@click.command(name="gate", cls=Command)
 @click.argument("ref", required=False)
 @prompt_option(multiple=True)
 @model_option()
@@ -171,6 +157,18 @@ def command(
 
     Only changed cases run. Suspicious ones run again, next to the base, until the evidence decides.
     With --model, only the candidate runs on that model.
+
+    Examples:
+      regauge gate                              against origin/main, or `ref` of the settings
+      regauge gate main --prompt alert-severity
+      regauge gate --dry-run                    planned calls and cost
+      regauge gate --model openai:gpt-5.4-mini    the same prompts on another model
+      regauge gate --suggest                    and propose a fix of what broke
+      regauge gate --from latest --on-broken block    decide again, with other settings, for free
+      regauge gate main --from latest --record missing    decide from merged shards
+
+    Exit codes: 0 accept, 1 reject, 2 refused or wrong use, 3 unmeasured, 4 undecided, 130 Ctrl-C
+    (the same command continues).
     """
     project = Project.find()
     _check_outputs(output, dry_run=dry_run, as_json=as_json)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     STDOUT,
     dry_run_option,
@@ -43,16 +44,6 @@ if TYPE_CHECKING:
     from regauge.scaffold import Install, ModelUse, PlannedFile
 
 
-_EPILOG = """\
-\b
-Examples:
-  regauge init
-  regauge init --yes             without prompts
-  regauge init --dry-run --json  print what would be written
-  regauge init --install "python -m pip install --require-hashes -r requirements.txt"
-
-Exit codes: 0 done, 1 declined, 2 a file cannot be written.
-"""
 _WORDS = {"write": "wrote", "add": "added to", "keep": "left alone"}
 _NO_INSTALL = """\
 note: no workflows: `pip install regauge` would install whatever has that name on the day
@@ -66,7 +57,7 @@ _WORKFLOWS = {
 _PLANS = {"write": "write", "add": "add to", "keep": "leave alone"}
 
 
-@click.command(name="init", epilog=_EPILOG)
+@click.command(name="init", cls=Command)
 @click.option("-y", "--yes", is_flag=True, help="Write all files without prompts.")
 @install_option
 @dry_run_option
@@ -77,6 +68,14 @@ def init_command(*, yes: bool, dry_run: bool, install: str | None, as_json: bool
     Existing files stay. Prompt, cases and eval are an example for the simulated model, for projects
     without prompts or a model. Confirm each workflow and promptfoo configuration, except with
     --json. Workflows are only written if the project pins regauge, or with --install.
+
+    Examples:
+      regauge init
+      regauge init --yes             without prompts
+      regauge init --dry-run --json  print what would be written
+      regauge init --install "python -m pip install --require-hashes -r requirements.txt"
+
+    Exit codes: 0 done, 1 declined, 2 a file cannot be written.
     """
     root = Path.cwd()
     source = parse_install(install) if install is not None else find_install(root)
@@ -240,18 +239,7 @@ def _display_path(root: Path, plan: PlannedFile) -> str:
     return plan.path.relative_to(root).as_posix()
 
 
-_IMPORT_EPILOG = """\
-\b
-Examples:
-  regauge import promptfoo promptfooconfig.yaml
-  regauge import promptfoo evals --check
-  regauge import deepeval tests/evals --name bot
-
-Exit codes: 0 written, 1 --check found lines that need manual work, 2 refused.
-"""
-
-
-@click.command(name="import", epilog=_IMPORT_EPILOG)
+@click.command(name="import", cls=Command)
 @click.argument("format_name", metavar="FORMAT")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Print the report only; write no other file.")
@@ -268,6 +256,13 @@ def import_command(
 
     Writes prompts, golden cases, evals, settings and IMPORT.md, a report of lines that were
     changed, dropped or need you. It runs no code of the source and overwrites nothing.
+
+    Examples:
+      regauge import promptfoo promptfooconfig.yaml
+      regauge import promptfoo evals --check
+      regauge import deepeval tests/evals --name bot
+
+    Exit codes: 0 written, 1 --check found lines that need manual work, 2 refused.
     """
     if output is not None and not check:
         raise UsageError("-o needs --check", fix="an import writes its report to IMPORT.md")

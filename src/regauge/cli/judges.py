@@ -76,35 +76,21 @@ if TYPE_CHECKING:
     from regauge.project import RecordMode
 
 
-_EPILOG = """\
-\b
-Examples:
-  regauge judges list words
-  regauge judges try 'max_words: 40' output.txt
-  regauge judges calibrate incident-faithfulness
-
-\b
-Exit codes: 0 done, 1 a fail, or too little agreement, 2 wrong use or a faulty file, 3 unmeasured.
-"""
-
-
-@click.group(name="judges", cls=Group, epilog=_EPILOG)
+@click.group(name="judges", cls=Group)
 def command() -> None:
-    """List, try out or calibrate judges."""
+    """List, try out or calibrate judges.
+
+    Examples:
+      regauge judges list words
+      regauge judges try 'max_words: 40' output.txt
+      regauge judges calibrate incident-faithfulness
+
+    Exit codes: 0 done, 1 a fail, or too little agreement, 2 wrong use or a faulty file, 3
+    unmeasured.
+    """
 
 
-_LIST_EPILOG = """\
-\b
-Examples:
-  regauge judges list
-  regauge judges list words
-  regauge judges list --json
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-@command.command(name="list", epilog=_LIST_EPILOG)
+@command.command(name="list")
 @click.argument("word", default="")
 @json_option
 def list_command(word: str, *, as_json: bool) -> None:
@@ -112,6 +98,13 @@ def list_command(word: str, *, as_json: bool) -> None:
 
     Judges of other packages (entry point group `regauge.judges`) are included; those that cannot be
     loaded are named on standard error.
+
+    Examples:
+      regauge judges list
+      regauge judges list words
+      regauge judges list --json
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
     """
     registered, errors = registered_judges()
     kinds = {**registered, **judge_kinds()}
@@ -139,20 +132,7 @@ def list_command(word: str, *, as_json: bool) -> None:
         echo(f"no judge has {word!r} in its name or summary: `regauge judges list` lists all")
 
 
-_TRY_EPILOG = """\
-\b
-Examples:
-  regauge judges try json_parses output.txt
-  regauge judges try 'max_words: 40' output.txt
-  regauge judges try max_words output.json -p n=40 -p field=reason
-  regauge judges try field_equals output.json -p path=severity --case case.json
-  kubectl get pods | regauge judges try 'contains: Running' -
-
-Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
-"""
-
-
-@command.command(name="try", epilog=_TRY_EPILOG)
+@command.command(name="try")
 @click.argument("judge", metavar="NAME")
 @click.argument("output", metavar="FILE")
 @click.option(
@@ -178,6 +158,15 @@ def try_command(
     NAME is a judge of `regauge judges list`, or YAML such as 'max_words: {n: 40, field: reason}'.
     FILE may hold a recorded completion: a line of fixtures/recordings, or JSON with `text` and one
     of `finish_reason`, `usage` and `latency_s`. `-` is standard input.
+
+    Examples:
+      regauge judges try json_parses output.txt
+      regauge judges try 'max_words: 40' output.txt
+      regauge judges try max_words output.json -p n=40 -p field=reason
+      regauge judges try field_equals output.json -p path=severity --case case.json
+      kubectl get pods | regauge judges try 'contains: Running' -
+
+    Exit codes: 0 pass or abstain, 1 fail, 2 wrong use, 3 no verdict.
     """
     bound_judge = judge_from_spec(_spec(judge, params))
     if isinstance(bound_judge, UnboundJudge):
@@ -262,19 +251,7 @@ def _case(name: str | None) -> GoldenCase:
     )
 
 
-_CALIBRATE_EPILOG = """\
-\b
-Examples:
-  regauge judges calibrate                  the judges with their status, and why
-  regauge judges calibrate incident-faithfulness
-  regauge judges calibrate incident-faithfulness --judge-model openai:gpt-5.4-mini
-  regauge judges calibrate incident-faithfulness --from-run latest -o labels.html
-
-Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeasured.
-"""
-
-
-@command.command(name="calibrate", epilog=_CALIBRATE_EPILOG)
+@command.command(name="calibrate")
 @click.argument("judge", required=False)
 @judge_model_option
 @number_option(
@@ -324,6 +301,14 @@ def calibrate_command(
 
     With --from-run, add the outputs of a run to that file with an empty `label`. With -o FILE.html,
     write a page for labelling instead.
+
+    Examples:
+      regauge judges calibrate                  the judges with their status, and why
+      regauge judges calibrate incident-faithfulness
+      regauge judges calibrate incident-faithfulness --judge-model openai:gpt-5.4-mini
+      regauge judges calibrate incident-faithfulness --from-run latest -o labels.html
+
+    Exit codes: 0 the judge may block, 1 it agrees too little, 2 wrong use, 3 unmeasured.
     """
     project = Project.find()
     evals = path or project.root / "evals"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import evals_option, json_option, strict_option
 from regauge.cli._terminal import echo, echo_json
 from regauge.maintenance.lint import lint_project
@@ -22,30 +23,12 @@ if TYPE_CHECKING:
     from regauge.errors import Diagnostic
 
 
-_LINT_EPILOG = """\
-\b
-Examples:
-  regauge lint
-  regauge lint --base origin/main     in a pull request
-  regauge lint --json --strict
-
-Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
-"""
-_DOCTOR_EPILOG = """\
-\b
-Examples:
-  regauge doctor
-  regauge doctor --offline --strict     in CI
-  regauge doctor --json
-
-Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
-"""
 _INDENT = " " * 7
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 _MARKS = {"ok": "ok", "warning": "warn", "error": "ERROR"}
 
 
-@click.command(name="lint", epilog=_LINT_EPILOG)
+@click.command(name="lint", cls=Command)
 @click.option(
     "--base",
     default="HEAD",
@@ -62,6 +45,13 @@ def lint_command(base: str, *, strict: bool, as_json: bool) -> None:
     major version; a changed lock; unused inputs; invalid schemas; stale recordings; goals without a
     check or case. Warnings: unused keys, suspicious braces, contradictory instructions, truncated
     lines, wrong changelog entries, examples that violate the schema, large files.
+
+    Examples:
+      regauge lint
+      regauge lint --base origin/main     in a pull request
+      regauge lint --json --strict
+
+    Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
     """
     project = Project.find()
     result = lint_project(project, base=base, environ=os.environ)
@@ -96,7 +86,7 @@ def _row(project: Project, diagnostic: Diagnostic) -> dict[str, object]:
     }
 
 
-@click.command(name="doctor", epilog=_DOCTOR_EPILOG)
+@click.command(name="doctor", cls=Command)
 @evals_option
 @click.option("--offline", is_flag=True, help="Make no requests.")
 @strict_option
@@ -107,6 +97,13 @@ def doctor_command(path: Path | None, *, offline: bool, strict: bool, as_json: b
     It runs no eval, and only requests the model list of each endpoint in use. Errors: files that do
     not load, stale recordings, held-out cases that the prompt reveals, endpoints or models that are
     away. Warnings: unset keys, models near shutdown, uncalibrated judges, unused files.
+
+    Examples:
+      regauge doctor
+      regauge doctor --offline --strict     in CI
+      regauge doctor --json
+
+    Exit codes: 0 nothing is wrong, 1 something is, 2 wrong use.
     """
     # It collects evals, which loads pytest; lint needs none of it.
     from regauge.maintenance.doctor import check_project

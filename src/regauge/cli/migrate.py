@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     apply_option,
     budget_options,
@@ -48,24 +49,12 @@ if TYPE_CHECKING:
     from regauge.reports import DecisionDocument, RunRecord
 
 
-_EPILOG = """\
-\b
-Examples:
-  regauge migrate --to openai:gpt-5.4-mini --dry-run     calls and prices of both models
-  regauge migrate --to openai:gpt-5.4-mini               every prompt that has an eval
-  regauge migrate --to openai:gpt-5.4-mini triage --refine --apply
-  regauge migrate --to openai:gpt-5.4-mini --refine --pr
-
-\b
-Exit codes: 0 every prompt is safe, 1 a prompt broke, 2 wrong use or a faulty file,
-3 unmeasured, 4 undecided, 130 Ctrl-C (the same command continues).
-"""
 _EXIT_CODES: dict[Outcome, int] = {"broke": 1, "unmeasured": 3, "undecided": 4, "safe": 0}
 _STYLES: dict[Outcome, str] = {"safe": "green", "broke": "red"}
 _NAMES_MAX = 5
 
 
-@click.command(name="migrate", epilog=_EPILOG)
+@click.command(name="migrate", cls=Command)
 @click.argument("prompts", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--to", "target_model", required=True, metavar="MODEL", help="The new model, provider:model."
@@ -96,6 +85,15 @@ def command(
     Each NAME, or every prompt with an eval, is compared as by `regauge gate HEAD --model MODEL`.
     Commit the prompt files first. --apply writes `model: MODEL` and the next version into safe
     ones.
+
+    Examples:
+      regauge migrate --to openai:gpt-5.4-mini --dry-run     calls and prices of both models
+      regauge migrate --to openai:gpt-5.4-mini               every prompt that has an eval
+      regauge migrate --to openai:gpt-5.4-mini triage --refine --apply
+      regauge migrate --to openai:gpt-5.4-mini --refine --pr
+
+    Exit codes: 0 every prompt is safe, 1 a prompt broke, 2 wrong use or a faulty file, 3
+    unmeasured, 4 undecided, 130 Ctrl-C (the same command continues).
     """
     project = Project.find()
     model = parse_model_id(target_model, location="--to")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     STDOUT,
     apply_option,
@@ -66,21 +67,6 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession
 
 
-_EPILOG = """\
-\b
-Exit codes: 0 done, 1 score below `floor` of [tool.regauge.mutate], 2 wrong use or a faulty file,
-3 unmeasured, 130 Ctrl-C (the same command continues).
-
-\b
-Examples:
-  regauge mutate alert-severity --dry-run
-  regauge mutate alert-severity
-  regauge mutate alert-severity -o coverage.html
-  regauge mutate alert-severity -o guarded.badge.json
-  regauge mutate alert-severity --operators negate,move-limit --limit 20
-  regauge mutate alert-severity --suggest --apply
-  regauge mutate alert-severity --mark delete-entry-4381ef40 --reason "Repeats line 56."
-"""
 _BADGE = ".badge.json"
 _PROPOSERS = ("model", "rules")
 _SHOWN_CHARS = 240
@@ -107,7 +93,7 @@ class _MutateOptions:
     output: str | None
 
 
-@click.command(name="mutate", epilog=_EPILOG)
+@click.command(name="mutate", cls=Command)
 @click.argument("prompt", metavar="NAME")
 @click.option(
     "--operators", metavar="NAMES", help="Operators, with commas between, or `all`; see the docs."
@@ -158,6 +144,18 @@ def command(
     A mutant is killed if the gate's tests find a broken case. Commit fixtures/mutants/NAME.json.
     --suggest offers cases that the prompt passes 5 of 5 times and the mutant fails 5 of 5 times;
     --apply adds them with the tag `review`.
+
+    Examples:
+      regauge mutate alert-severity --dry-run
+      regauge mutate alert-severity
+      regauge mutate alert-severity -o coverage.html
+      regauge mutate alert-severity -o guarded.badge.json
+      regauge mutate alert-severity --operators negate,move-limit --limit 20
+      regauge mutate alert-severity --suggest --apply
+      regauge mutate alert-severity --mark delete-entry-4381ef40 --reason "Repeats line 56."
+
+    Exit codes: 0 done, 1 score below `floor` of [tool.regauge.mutate], 2 wrong use or a faulty
+    file, 3 unmeasured, 130 Ctrl-C (the same command continues).
     """
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge mutate")

@@ -61,52 +61,58 @@ if TYPE_CHECKING:
 
 # GitHub runs no larger matrix.
 _SHARDS_MAX = 256
-_EXAMPLES = """\
-regauge new prompt alert-severity
-regauge new eval alert-severity
-regauge new eval support --target app.pipeline:reply
-regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
-regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
-regauge new case ticket-kind --from-spans spans.json
-regauge new rubric tone
-regauge new workflow evals
-regauge new workflow evals --shards 4
-"""
 _AFTER_EVALS = ("comment", "refine")
 
 
-def _epilog(command: str = "") -> str:
-    """The examples of a command, and the exit codes."""
-    examples = [
-        f"  {line}" for line in _EXAMPLES.splitlines() if line.startswith(f"regauge new {command}")
-    ]
-    codes = "Exit codes: 0 written, 2 wrong use, or the file exists."
-    return "\n".join(["\b", "Examples:", *examples, "", codes])
-
-
-@click.group(name="new", cls=Group, epilog=_epilog())
+@click.group(name="new", cls=Group)
 def command() -> None:
-    """Create a prompt, case, eval, rubric or workflow from a template."""
+    """Create a prompt, case, eval, rubric or workflow from a template.
+
+    Examples:
+      regauge new prompt alert-severity
+      regauge new eval alert-severity
+      regauge new eval support --target app.pipeline:reply
+      regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
+      regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
+      regauge new case ticket-kind --from-spans spans.json
+      regauge new rubric tone
+      regauge new workflow evals
+      regauge new workflow evals --shards 4
+
+    Exit codes: 0 written, 2 wrong use, or the file exists.
+    """
 
 
-@command.command(name="prompt", epilog=_epilog("prompt"))
+@command.command(name="prompt")
 @click.argument("name")
 @dry_run_option
 @json_option
 def prompt_command(name: str, *, dry_run: bool, as_json: bool) -> None:
-    """Write prompts/NAME.prompt.yml."""
+    """Write prompts/NAME.prompt.yml.
+
+    Examples:
+      regauge new prompt alert-severity
+
+    Exit codes: 0 written, 2 wrong use, or the file exists.
+    """
     project = Project.find()
     _write(project, new_prompt(name, project.root), as_json=as_json, dry_run=dry_run)
     if not (as_json or dry_run):
         echo(f"  next: write the prompt, then regauge bump {name} and regauge new eval {name}")
 
 
-@command.command(name="rubric", epilog=_epilog("rubric"))
+@command.command(name="rubric")
 @click.argument("name")
 @dry_run_option
 @json_option
 def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
-    """Write prompts/judges/NAME.prompt.yml, a rubric for an LLM judge."""
+    """Write prompts/judges/NAME.prompt.yml, a rubric for an LLM judge.
+
+    Examples:
+      regauge new rubric tone
+
+    Exit codes: 0 written, 2 wrong use, or the file exists.
+    """
     project = Project.find()
     files = new_prompt(name, project.root, is_rubric=True)
     _write(project, files, as_json=as_json, dry_run=dry_run)
@@ -114,7 +120,7 @@ def rubric_command(name: str, *, dry_run: bool, as_json: bool) -> None:
         echo(f'  next: write the criteria, then regauge bump {name}; in an eval: rubric("{name}")')
 
 
-@command.command(name="eval", epilog=_epilog("eval"))
+@command.command(name="eval")
 @click.argument("name")
 @click.option(
     "--target",
@@ -128,6 +134,12 @@ def eval_command(name: str, *, target: str | None, dry_run: bool, as_json: bool)
 
     With --target, NAME is the dataset. Settings of pytest and regauge are added where there are
     none. The function is not run.
+
+    Examples:
+      regauge new eval alert-severity
+      regauge new eval support --target app.pipeline:reply
+
+    Exit codes: 0 written, 2 wrong use, or the file exists.
     """
     project = Project.find()
     if target is None:
@@ -154,7 +166,7 @@ def _has_cases(project: Project, name: str) -> bool:
     return False
 
 
-@command.command(name="workflow", epilog=_epilog("workflow"))
+@command.command(name="workflow")
 @click.argument("name", type=click.Choice(WORKFLOWS))
 @number_option(
     "--shards",
@@ -171,6 +183,12 @@ def workflow_command(
 
     evals: replay and gate. comment: comment the decision. baseline: update baselines nightly.
     refine: propose fixes as pull requests.
+
+    Examples:
+      regauge new workflow evals
+      regauge new workflow evals --shards 4
+
+    Exit codes: 0 written, 2 wrong use, or the file exists.
     """
     if shards is not None and name != "evals":
         raise UsageError(f"--shards is for the workflow evals, not {name}\n  fix: leave it out")
@@ -206,7 +224,7 @@ def workflow_command(
         echo(f"  next: add secrets to the repository: {', '.join(context.keys)}")
 
 
-@command.command(name="case", epilog=_epilog("case"))
+@command.command(name="case")
 @click.argument("name")
 @click.argument("case_id", metavar="ID", required=False)
 @input_option
@@ -255,6 +273,13 @@ def case_command(
     The case goes to the dataset that it has in the run, or to --dataset.
     --from-spans writes candidates to fixtures/candidates/NAME.jsonl or --output, with personal data
     and secrets masked: review them, add `expected`, and move them to the golden dataset.
+
+    Examples:
+      regauge new case ticket-kind slow-page -i ticket=@mail.txt --expected '{"kind": "bug"}'
+      regauge new case ticket-kind wrong-price-2 --from-run latest --case wrong-price --edit
+      regauge new case ticket-kind --from-spans spans.json
+
+    Exit codes: 0 written, 2 wrong use, or the file exists.
     """
     project = Project.find()
     if spans is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     dry_run_option,
     find_prompt_file,
@@ -99,19 +100,7 @@ def rate_text(point: TrendPoint) -> str:
     return f"{100 * point.eval.rate:.1f} % ({point.eval.passed}/{point.eval.measured})"
 
 
-_SHOW_EPILOG = """\
-\b
-Examples:
-  regauge show alert-severity
-  regauge show alert-severity@1.1.0
-  regauge show alert-severity@origin/main --json
-  regauge show alert-severity -i name=DiskFull -i description=@alert.txt
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-@click.command(name="show", epilog=_SHOW_EPILOG)
+@click.command(name="show", cls=Command)
 @click.argument("prompt", metavar="NAME[@VERSION]")
 @input_option
 @json_option
@@ -120,6 +109,14 @@ def show_command(prompt: str, inputs: tuple[str, ...], *, as_json: bool) -> None
 
     NAME is a prompt or its file, a target, or an eval of one. VERSION is a release of a prompt,
     such as 1.1.0, a commit, branch or tag; by default the files as they are.
+
+    Examples:
+      regauge show alert-severity
+      regauge show alert-severity@1.1.0
+      regauge show alert-severity@origin/main --json
+      regauge show alert-severity -i name=DiskFull -i description=@alert.txt
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
     """
     name, _, ref = prompt.partition("@")
     if (target := _target(name)) is not None:
@@ -368,18 +365,7 @@ def _document(prompt: Prompt) -> dict[str, JSON]:
     }
 
 
-_LOG_EPILOG = """\
-\b
-Examples:
-  regauge log alert-severity
-  regauge log alert-severity --runs         a line per run, with 95 % intervals
-  regauge log alert-severity --runs --model openai:gpt-5.4-mini --limit 5
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-@click.command(name="log", epilog=_LOG_EPILOG)
+@click.command(name="log", cls=Command)
 @click.argument("prompt", metavar="NAME")
 @click.option("--runs", is_flag=True, help="A line per run, with 95 % intervals.")
 @model_option()
@@ -389,6 +375,13 @@ def log_command(prompt: str, *, runs: bool, model: str | None, limit: int, as_js
     """List the versions of a prompt, or the states of a target, with pass rates, newest first.
 
     With --runs, list its runs by model, oldest first.
+
+    Examples:
+      regauge log alert-severity
+      regauge log alert-severity --runs         a line per run, with 95 % intervals
+      regauge log alert-severity --runs --model openai:gpt-5.4-mini --limit 5
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
     """
     if runs:
         _print_runs(prompt, model, limit, as_json=as_json)
@@ -550,19 +543,7 @@ def _state_of_file(path: Path) -> str:
     return "released"
 
 
-_DIFF_EPILOG = """\
-\b
-Examples:
-  regauge diff alert-severity                what changed since the last release
-  regauge diff alert-severity 1.0.0          since 1.0.0
-  regauge diff alert-severity 1.0.0 1.1.0    between two versions
-  regauge diff alert-severity origin/main    since a branch
-
-Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
-"""
-
-
-@click.command(name="diff", epilog=_DIFF_EPILOG)
+@click.command(name="diff", cls=Command)
 @click.argument("prompt", metavar="NAME")
 @click.argument("a", required=False)
 @click.argument("b", required=False)
@@ -572,6 +553,14 @@ def diff_command(prompt: str, a: str | None, b: str | None, *, as_json: bool) ->
 
     A and B are versions such as 1.1.0, commits, branches or tags; by default the last release (or
     commit) and the files as they are.
+
+    Examples:
+      regauge diff alert-severity                what changed since the last release
+      regauge diff alert-severity 1.0.0          since 1.0.0
+      regauge diff alert-severity 1.0.0 1.1.0    between two versions
+      regauge diff alert-severity origin/main    since a branch
+
+    Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
     """
     if (target := _target(prompt)) is not None:
         _diff_target(target, a, b, as_json=as_json)
@@ -611,18 +600,7 @@ def _text(path: Path, version_text: str) -> str:
     return load_version(path, version).source
 
 
-_BUMP_EPILOG = """\
-\b
-Examples:
-  regauge bump alert-severity patch -m "Define a warning"
-  regauge bump alert-severity major -m "Return a list of reasons"
-  regauge bump alert-severity          release the version that the file states
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-@click.command(name="bump", epilog=_BUMP_EPILOG)
+@click.command(name="bump", cls=Command)
 @click.argument("prompt", metavar="NAME")
 @click.argument("part", required=False, type=click.Choice(["major", "minor", "patch"]))
 @click.option("-m", "--message", metavar="MESSAGE", help="Changelog entry.")
@@ -643,6 +621,13 @@ def bump_command(
     major: the contract changed (`jsonSchema`, `inputs`, `tools`). minor: the prompt behaves
     differently. patch: it should not. Without a part, release the version in the file. Only
     version and changelog of the file change.
+
+    Examples:
+      regauge bump alert-severity patch -m "Define a warning"
+      regauge bump alert-severity major -m "Return a list of reasons"
+      regauge bump alert-severity          release the version that the file states
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
     """
     if message is not None and not message.strip():
         raise UsageError("-m is empty", fix="write a value, or leave it out")

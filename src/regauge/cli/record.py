@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     batch_options,
     dry_run_option,
@@ -47,20 +48,6 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession, MissingJudgements, PlannedTrial, RunProgress
 
 
-_EPILOG = """\
-\b
-Examples:
-  regauge record --dry-run            print missing completions and their cost
-  regauge record alert-severity
-  regauge record --prune --json
-  regauge record --batch              submit what is missing; run it again for the next step
-  regauge record --collect            take the available results
-  regauge record --cluster local      call models from a process per processor
-
-Exit codes: 0 done, 2 wrong use or a faulty file, 3 completions are missing or in a batch.
-"""
-
-
 _NAMED_MAX = 5
 _BUDGET_REACHED = "the budget is reached; a larger --budget-usd continues where this run stopped"
 
@@ -92,7 +79,7 @@ class _RecordOutput:
             echo_json(self.document)
 
 
-@click.command(name="record", epilog=_EPILOG)
+@click.command(name="record", cls=Command)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT|FILE]...")
 @click.option("--refresh", is_flag=True, help="Record every case again.")
 @prune_option
@@ -126,6 +113,16 @@ def command(
 
     --model is repeatable; the default is `models` of the settings, or the prompts' own. After an
     interruption, the same command continues.
+
+    Examples:
+      regauge record --dry-run            print missing completions and their cost
+      regauge record alert-severity
+      regauge record --prune --json
+      regauge record --batch              submit what is missing; run it again for the next step
+      regauge record --collect            take the available results
+      regauge record --cluster local      call models from a process per processor
+
+    Exit codes: 0 done, 2 wrong use or a faulty file, 3 completions are missing or in a batch.
     """
     project = Project.find()
     if prune:

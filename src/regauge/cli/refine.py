@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     apply_option,
     branch_option,
@@ -271,27 +272,6 @@ def _leave(result: RefinementResult) -> None:
         click.get_current_context().exit(code)
 
 
-_EPILOG = """\
-\b
-RUN is an id from `regauge refine list`, the beginning of one, `latest`, or the name of a prompt
-for its newest run. `show`, `diff` and `verify` default to `latest`.
-
-\b
-Exit codes: 0 a revision or "no change proposed", 2 wrong use or an error in a file, 3 it could
-not continue (a provider, a key, the budget, a model with unreadable responses), 130 Ctrl-C.
-`regauge refine resume RUN` continues an interrupted run.
-
-\b
-Examples:
-  regauge refine alert-severity            propose; leave the prompt file as it is
-  regauge refine alert-severity --dry-run
-  regauge refine alert-severity --apply    write the file, its version and prompts.lock
-  regauge refine alert-severity --branch   commit the proposal on a separate branch
-  regauge refine alert-severity --pr       push the branch and open or update its pull request
-  regauge refine show latest
-"""
-
-
 _PLUGIN_OPTIONS = ("record", "model", "budget_usd", "budget_tokens", "concurrency")
 RUN = ""
 """The name of the command that `regauge refine NAME` runs: the group takes its options."""
@@ -307,11 +287,11 @@ class _RunContext(click.Context):
         return super().command_path.rstrip()
 
 
-class _RunCommand(click.Command):
+class _RunCommand(Command):
     context_class = _RunContext
 
 
-@click.command(name=RUN, cls=_RunCommand, epilog=_EPILOG)
+@click.command(name=RUN, cls=_RunCommand)
 @click.argument("prompt", metavar="NAME")
 @number_option("--max-cycles", click.IntRange(min=1), "Rounds of edit and test.")
 @number_option("--budget-refiner-calls", click.IntRange(min=0), "Calls of the refiner model.")
@@ -354,7 +334,23 @@ def run_command(
     feedback_pr: int | None,
     **options: Any,
 ) -> None:
-    """Refine the prompt NAME, on its evals and on those of targets that load it."""
+    """Refine the prompt NAME, on its evals and on those of targets that load it.
+
+    Examples:
+      regauge refine alert-severity            propose; leave the prompt file as it is
+      regauge refine alert-severity --dry-run
+      regauge refine alert-severity --apply    write the file, its version and prompts.lock
+      regauge refine alert-severity --branch   commit the proposal on a separate branch
+      regauge refine alert-severity --pr       push the branch and open or update its pull request
+      regauge refine show latest
+
+    RUN is an id from `regauge refine list`, the beginning of one, `latest`, or the name of a
+    prompt for its newest run. `show`, `diff` and `verify` default to `latest`.
+
+    Exit codes: 0 a revision or "no change proposed", 2 wrong use or an error in a file, 3 it could
+    not continue (a provider, a key, the budget, a model with unreadable responses), 130 Ctrl-C.
+    `regauge refine resume RUN` continues an interrupted run.
+    """
     project = Project.find()
     prompt = prompt_of_target(project, prompt, command="regauge refine")
     refine_options: RefineOptions = _options(project, prompt, options)
@@ -546,19 +542,18 @@ def _print_estimate(refinement: Refinement, *, as_json: bool, alone: bool) -> No
     echo(f"{calls}, at most {about.calls_max}: {costs}", err=not alone)
 
 
-@click.command(name="resume", epilog=_EPILOG)
-@click.argument("name", metavar="RUN", cls=NamedRun)
+@click.command(name="resume", epilog=run_command.epilog)
+@click.argument("run", metavar="RUN", cls=NamedRun)
 @budget_options
 @json_option
-def resume_command(name: str, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
+def resume_command(run: Run, *, budget_calls: int | None, as_json: bool, **limits: Any) -> None:
     """Continue a run that was interrupted or out of calls.
 
     Earlier calls are not paid again; budgets are for further calls.
     """
     project = Project.find()
-    run = find_refinement(project, name)
     facts = run.facts()
-    prompt = str(facts["prompt"])
+    prompt = run.prompt
     words = [str(word) for word in facts["words"]]
     options = option_words(limits)
     overridden = tuple(f"{option.partition('=')[0]}=" for option in options)
@@ -636,7 +631,7 @@ class _RefineGroup(click.Group):
     name="refine",
     cls=_RefineGroup,
     commands=[run_command, resume_command, *RUN_COMMANDS],
-    epilog=_EPILOG,
+    epilog=run_command.epilog,
 )
 def command() -> None:
     """Propose a small revision that fixes failing cases and breaks none.

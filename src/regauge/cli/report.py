@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import (
     STDOUT,
     dry_run_option,
@@ -49,26 +50,6 @@ if TYPE_CHECKING:
     from regauge.reports import RunRecord
 
 
-_EPILOG = """\
-\b
-Examples:
-  regauge report latest
-  regauge report 20260131 -o trials.csv
-  regauge report -o report.html
-  regauge report --format csv | less
-  regauge report --comment                 the latest run, on the pull request of the workflow
-  regauge report --comment --pr 12 --repo acme/prompts
-  regauge report --comment --dry-run       print the comment
-  regauge report --otel                    verdicts as OpenTelemetry events
-
-\b
-Environment of --comment: GITHUB_TOKEN (or GH_TOKEN), and as GitHub Actions sets them
-GITHUB_REPOSITORY, GITHUB_EVENT_PATH and GITHUB_API_URL.
-Environment of --otel: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS.
-
-\b
-Exit codes: 0 done, or no pull request to comment on; 2 wrong use, a faulty file, or GitHub refuses.
-"""
 Format = Literal["md", "html", "json", "csv", "parquet"]
 _SUFFIXES: dict[str, Format] = {
     **{f".{name}": name for name in get_args(Format)},
@@ -78,7 +59,7 @@ _SUFFIXES: dict[str, Format] = {
 }
 
 
-@click.command(name="report", epilog=_EPILOG)
+@click.command(name="report", cls=Command)
 @click.argument("run", default="latest")
 @click.option(
     "--format",
@@ -118,6 +99,24 @@ def command(
     RUN is a run's id, a unique beginning of one, `latest`, or a directory that --report made.
 
     --comment keeps the comment of a later run.
+
+    Examples:
+      regauge report latest
+      regauge report 20260131 -o trials.csv
+      regauge report -o report.html
+      regauge report --format csv | less
+      regauge report --comment                 the latest run, on the pull request of the workflow
+      regauge report --comment --pr 12 --repo acme/prompts
+      regauge report --comment --dry-run       print the comment
+      regauge report --otel                    verdicts as OpenTelemetry events
+
+    Environment of --comment: GITHUB_TOKEN (or GH_TOKEN), and as GitHub Actions sets them
+    GITHUB_REPOSITORY, GITHUB_EVENT_PATH and GITHUB_API_URL.
+
+    Environment of --otel: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS.
+
+    Exit codes: 0 done, or no pull request to comment on; 2 wrong use, a faulty file, or GitHub
+    refuses.
     """
     fix = "leave one of them out"
     if comment:

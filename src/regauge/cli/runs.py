@@ -63,33 +63,20 @@ if TYPE_CHECKING:
     from regauge.reports import RunRecord
 
 
-_LIST_EPILOG = """\
-\b
-Examples:
-  regauge runs list --limit 5
-  regauge runs list --sync       take the runs of this machine into the shared history
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-_EPILOG = """\
-\b
-Examples:
-  regauge runs list --limit 5
-  regauge runs compare 20261120-1015 latest
-  regauge runs merge shards/*
-
-Exit codes: 0 done, 2 wrong use or a faulty file.
-"""
-
-
-@click.group(name="runs", cls=Group, epilog=_EPILOG)
+@click.group(name="runs", cls=Group)
 def command() -> None:
-    """List, compare or merge runs."""
+    """List, compare or merge runs.
+
+    Examples:
+      regauge runs list --limit 5
+      regauge runs compare 20261120-1015 latest
+      regauge runs merge shards/*
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
+    """
 
 
-@command.command(name="list", epilog=_LIST_EPILOG)
+@command.command(name="list")
 @limit_option
 @click.option("--sync", is_flag=True, help="Add missing runs of this machine.")
 @json_option
@@ -98,6 +85,12 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
 
     --json prints a line per run. Runs come from .regauge/history.sqlite3, or the store of
     [tool.regauge] or REGAUGE_STORE.
+
+    Examples:
+      regauge runs list --limit 5
+      regauge runs list --sync       take the runs of this machine into the shared history
+
+    Exit codes: 0 done, 2 wrong use or a faulty file.
     """
     project = Project.find()
     try:
@@ -116,18 +109,7 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
             echo(_run_line(record))
 
 
-_MERGE_EPILOG = """\
-\b
-Examples:
-  regauge runs merge shards/*
-  regauge runs merge shard-1 shard-2 && regauge gate main --from latest --record missing
-
-Exit codes: 0 all passed (of a gate: all is measured), 1 a case failed, 2 shards contradict each
-other or a file of one is faulty, 3 a shard or a case is missing.
-"""
-
-
-@command.command(name="merge", epilog=_MERGE_EPILOG)
+@command.command(name="merge")
 @click.argument(
     "directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
@@ -137,6 +119,13 @@ def merge_command(directories: tuple[Path, ...], *, as_json: bool) -> None:
 
     DIR is what `pytest evals --shard K/N --report DIR` wrote. The joined run is `latest`. For a
     gate, run `regauge gate REF --from latest` after this.
+
+    Examples:
+      regauge runs merge shards/*
+      regauge runs merge shard-1 shard-2 && regauge gate main --from latest --record missing
+
+    Exit codes: 0 all passed (of a gate: all is measured), 1 a case failed, 2 shards contradict each
+    other or a file of one is faulty, 3 a shard or a case is missing.
     """
     from regauge.maintenance.shards import merge_shards
 
@@ -235,18 +224,6 @@ def _run_line(record: RunRecord) -> str:
     return f"{record.id}  {commit:11}  {counts}, {money(cost)}  {prompts}"
 
 
-_COMPARE_EPILOG = """\
-\b
-Examples:
-  regauge runs compare                           the two newest runs
-  regauge runs compare 20261120-1015                  a run with the newest
-  regauge runs compare 20261120-1015 latest --prompt alert-severity --outputs
-  regauge runs compare main-run/ pr-run/ --json       two directories that --report made
-  regauge runs compare RUN_A RUN_B RUN_C              several runs with the first
-  regauge runs compare RUN_A RUN_B RUN_C -o runs.html
-
-Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
-"""
 _WORDS: dict[Change, tuple[str, str]] = {
     "worse": ("worse", "red"),
     "unmeasured": ("no longer measured", "yellow"),
@@ -261,7 +238,7 @@ _CONTEXT_LINES = 2
 _PAIR = 2
 
 
-@command.command(name="compare", epilog=_COMPARE_EPILOG)
+@command.command(name="compare")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @prompt_option()
 @click.option("--outputs", is_flag=True, help="Also show different outputs with the same outcome.")
@@ -283,6 +260,16 @@ def compare_command(
     directory that --report made; by default the last two. Differences are of mean pass rates of the
     same cases, in points, with 95 % intervals and p-values. -o writes tables (.md) or a grid
     (.html).
+
+    Examples:
+      regauge runs compare                           the two newest runs
+      regauge runs compare 20261120-1015                  a run with the newest
+      regauge runs compare 20261120-1015 latest --prompt alert-severity --outputs
+      regauge runs compare main-run/ pr-run/ --json       two directories that --report made
+      regauge runs compare RUN_A RUN_B RUN_C              several runs with the first
+      regauge runs compare RUN_A RUN_B RUN_C -o runs.html
+
+    Exit codes: 0 done, whether or not something changed; 2 wrong use or a faulty file.
     """
     project = Project.find()
     run_names = runs if len(runs) > _PAIR else _name_runs(project, *(*runs, None, None)[:_PAIR])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from regauge.cli import Command
 from regauge.cli._options import FiniteRange, json_option, number_option, seed_option
 from regauge.errors import UsageError
 
@@ -122,19 +123,7 @@ async def _serve(host: str, port: int, options: SimServerOptions, *, as_json: bo
     )
 
 
-_EPILOG = """\
-\b
-Examples:
-  regauge sim --port 8765
-  regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
-  regauge sim --rate-limit 100/s --api-key secret
-  regauge sim --drift 0.3
-
-Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
-"""
-
-
-@click.command(name="sim", epilog=_EPILOG)
+@click.command(name="sim", cls=Command)
 @number_option(
     "--port", click.IntRange(0, 65535), "Port; 0 selects a free one.", default=8765, metavar="PORT"
 )
@@ -199,6 +188,14 @@ def command(
 
     It serves POST /v1/chat/completions, GET /v1/models and GET /healthz. The same request gets
     another trial each time, or the trial of its seed.
+
+    Examples:
+      regauge sim --port 8765
+      regauge sim --latency-ms 200 --fault 429=0.2,500=0.05,drop=0.01,truncate=0.01
+      regauge sim --rate-limit 100/s --api-key secret
+      regauge sim --drift 0.3
+
+    Exit codes: 0 stopped by Ctrl-C, 2 wrong use.
     """
     from regauge.sim import Rules
     from regauge.sim.server import SimServerOptions

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 LOCAL: Final = "local"
 # Calls at once of a local worker; a call waits for its server and takes no processor.
 _LOCAL_CALLS: Final = 64
-# Seconds for a scheduler and workers that start at the same time as the command.
-_START_S: Final = 30.0
 _CONNECT_S: Final = 5.0
 # A shorter interval notices the loss of a worker earlier, and costs the scheduler more requests.
 _POLL_S: Final = 0.5
@@ -222,7 +220,7 @@ class Cluster:
             if self._watching:
                 return
             try:
-                async with asyncio.timeout(None if self._address == LOCAL else _START_S):
+                async with asyncio.timeout(None if self._address == LOCAL else _start_s()):
                     await self._start()
             except UsageError as error:
                 self._failure = ProviderError(f"{self}: {error}", kind="cluster")
@@ -463,11 +461,20 @@ class Cluster:
         if self._client is not None:
             problem, fix = f"{self} has no worker", f"start one: dask worker {self._address}"
         else:
-            reason = str(error) or f"no response within {_START_S:g} s"
+            reason = str(error) or f"no response within {_start_s():g} s"
             problem, fix = f"{self} cannot be reached: {reason}", "see that its scheduler runs"
             if self._address.startswith("tls:"):
                 fix += ", and set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ..CLIENT__CERT and ..KEY"
         return ProviderError(f"{problem}\n  fix: {fix}", kind="connection")
+
+
+def _start_s() -> float:
+    """Seconds for a scheduler and workers that start with the command, as Dask is configured."""
+    import distributed  # noqa: F401 - it has the defaults
+    from dask import config, utils
+
+    seconds: float = utils.parse_timedelta(config.get("distributed.comm.timeouts.connect"))
+    return seconds
 
 
 def _start_local() -> Any:

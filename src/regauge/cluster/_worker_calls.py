@@ -19,7 +19,7 @@ from regauge.cluster._calls import (
 from regauge.errors import ProviderError, UsageError
 from regauge.project import EndpointSettings, Project, PythonTarget
 from regauge.providers import Endpoint
-from regauge.providers.registry import APIS, ProviderContext, endpoint_of, load_provider
+from regauge.providers.registry import APIS, endpoint_of, load_provider
 from regauge.providers.remote import drop_unsupported, open_api
 from regauge.recordings import map_texts, redactor_for
 from regauge.targets import (
@@ -172,11 +172,8 @@ class WorkerCalls:
         api = self._apis.get(name)
         if api is None:
             endpoint.check()
-            registered = None
             api_name = endpoint.settings.api
-            if api_name not in APIS:
-                context = ProviderContext(name=name, settings=endpoint.settings, environ=os.environ)
-                registered = load_provider(api_name)(context)
+            registered = None if api_name in APIS else load_provider(api_name)(endpoint)
             api = self._apis[name] = open_api(
                 endpoint,
                 timeout_s=call["timeout_s"],

@@ -15,13 +15,13 @@ from regauge.on_demand import lazy_names
 if TYPE_CHECKING:
     from regauge.evidence import (
         NO_TRIALS as NO_TRIALS,
+        AuditReport as AuditReport,
         CaseTier as CaseTier,
         CheckReport as CheckReport,
         Count as Count,
         SuiteReport as SuiteReport,
     )
     from regauge.gate._audit import (
-        AuditReport as AuditReport,
         audit_by_steps as audit_by_steps,
         audit_fresh as audit_fresh,
         fresh_counts as fresh_counts,
@@ -111,12 +111,10 @@ if TYPE_CHECKING:
         CaseComparison as CaseComparison,
         FinalDecision as FinalDecision,
         GateResult as GateResult,
-        cause_of_case as cause_of_case,
         collect_compared_cases as collect_compared_cases,
         final_decision as final_decision,
     )
     from regauge.gate._run import (
-        GateProgress as GateProgress,
         GateRun as GateRun,
         is_base_unavailable as is_base_unavailable,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from regauge.digests import digest_of
-from regauge.evidence import Count
+from regauge.evidence import AuditReport, Count
+from regauge.gate._cases import tallies_of
 from regauge.gate._record import CANDIDATE_FIRST, EVALS_FIRST, facts_of_trial, stored_number
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedTrial, calls_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from regauge.runner import EvalSession, PlannedCase, Trial
 
 
-AuditResult: TypeAlias = Literal["agree", "base-worse", "better"]
 # Largest p-value that calls the base worse than its baseline today, so that the provider explains
 # the audit. A larger one excuses more recordings, a smaller one blames more authors.
 _BASE_WORSE = 0.05
@@ -43,56 +43,6 @@ class AuditedTrial:
     number: int
     passed: bool
     recorded_at: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
-    """The comparison of recorded trials with new ones.
-
-    Attributes:
-        trials: Number of compared trials.
-        better: Trials that passed when recorded and failed again.
-        worse: Trials that failed when recorded and passed again.
-        p_value: Probability of at least `better` such trials if none were selected.
-        level: Largest p-value that counts as better than new trials.
-        result: `agree`; `better` than new trials; or `base-worse`: better, but the base is also
-            worse than its baseline today, so the provider may have changed.
-        prompts: Prompts with more `better` than `worse` trials.
-    """
-
-    trials: int
-    better: int
-    worse: int
-    p_value: float
-    level: float
-    result: AuditResult
-    prompts: tuple[str, ...] = ()
-
-    @property
-    def message(self) -> str:
-        """The result in plain counts."""
-        names = ", ".join(self.prompts)
-        counts = (
-            f"{self.better} of {self.trials} recorded trials passed where a fresh one failed,"
-            f" {self.worse} the reverse (p = {self.p_value:.2g})"
-        )
-        match self.result:
-            case "agree":
-                return f"recordings agree with fresh trials: {counts}"
-            case "base-worse":
-                return (
-                    f"recordings of {names} are better than fresh trials: {counts}; the base is"
-                    " below its record today, too: recorded again, or the provider changed"
-                )
-            case "better":
-                return f"recordings of {names} are better than fresh trials: {counts}"
-
-    @property
-    def fix(self) -> str:
-        """The command that records new completions; empty if none is needed."""
-        if self.result != "better":
-            return ""
-        return f"`regauge record --refresh {' '.join(self.prompts)}`, then commit the recordings"
 
 
 def recorded_outcomes(
@@ -260,20 +210,13 @@ def fresh_counts(
     counts: dict[str, Count] = {}
     for planned_case, trial in zip(cases, new_trials, strict=True):
         facts = facts_of_trial(trial, checks, graded=())
-        passed = facts.passed if facts is not None else None
-        counts[planned_case.case.id] = Count(passed=bool(passed), trials=int(passed is not None))
+        counts[planned_case.case.id] = Count.of([facts.passed if facts is not None else None])
     return counts
 
 
 def today_is_worse(before: Sequence[Count], today: Sequence[Count]) -> bool:
     """Return whether the base passes less today than in its baseline, with equal weights."""
-    p_value = suite_p_value(
-        [count.passed for count in before],
-        [count.trials for count in before],
-        [count.passed for count in today],
-        [count.trials for count in today],
-        weights=1,
-    )
+    p_value = suite_p_value(*tallies_of(before), *tallies_of(today), weights=1)
     return float(p_value) <= _BASE_WORSE
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from regauge.datasets import Dataset
+    from regauge.datasets import Dataset, GoldenCase
     from regauge.gate._commit import BaseCommit
     from regauge.judges import ModelJudge
     from regauge.project import Settings
@@ -148,15 +148,24 @@ def _is_looser(name: str, before: Any, now: Any) -> bool:
     return name not in _SMALLER or (before is not None and (now is None or now > before))
 
 
+def _paired_cases(
+    dataset: Dataset, before: Dataset | None
+) -> Iterator[tuple[GoldenCase, GoldenCase]]:
+    """Yield the cases that the base has, too, each with the base's."""
+    for case in dataset:
+        then = before.get(case.id) if before is not None else None
+        if then is not None:
+            yield case, then
+
+
 def moved_tiers(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]:
     """Yield the cases with a lower tier than on the base.
 
     Args:
         before: Golden cases of the base; None if they are today's.
     """
-    for case in dataset:
-        then = before.get(case.id) if before is not None else None
-        if then is not None and _TIERS.index(case.tier) > _TIERS.index(then.tier):
+    for case, then in _paired_cases(dataset, before):
+        if _TIERS.index(case.tier) > _TIERS.index(then.tier):
             yield MovedBar(part=f"tier of {case.id}", base=then.tier, head=case.tier)
 
 
@@ -168,9 +177,8 @@ def moved_checks(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar]
     Args:
         before: Golden cases of the base; None if they are today's.
     """
-    for case in dataset:
-        then = before.get(case.id) if before is not None else None
-        if then is None or not then.checks:
+    for case, then in _paired_cases(dataset, before):
+        if not then.checks:
             continue
         part = f"checks of {case.id}"
         if case.checks and (case.pass_at or 1) < (then.pass_at or 1):
@@ -193,9 +201,8 @@ def moved_expectations(dataset: Dataset, before: Dataset | None) -> Iterator[Mov
     Args:
         before: Golden cases of the base; None if they are today's.
     """
-    for case in dataset:
-        then = before.get(case.id) if before is not None else None
-        if then is not None and then.expected != case.expected:
+    for case, then in _paired_cases(dataset, before):
+        if then.expected != case.expected:
             yield _setting(f"expected of {case.id}", then.expected, case.expected)
 
 
@@ -206,9 +213,8 @@ def moved_scripts(dataset: Dataset, before: Dataset | None) -> Iterator[MovedBar
         before: Golden cases of the base; None if they are today's.
     """
     files: set[str] = set()
-    for case in dataset:
-        then = before.get(case.id) if before is not None else None
-        if then is None or then.script is None:
+    for case, then in _paired_cases(dataset, before):
+        if then.script is None:
             continue
         now, was = case.script or Script(), then.script
         if now.golden != was.golden:

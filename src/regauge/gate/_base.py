@@ -35,7 +35,7 @@ from regauge.gate._refusal import (
     refusals_of,
 )
 from regauge.gate._types import GateCase
-from regauge.gate.baselines import AnchorTrials, key_of, load_baseline
+from regauge.gate.baselines import key_of, load_baseline, parse_baseline
 from regauge.judges import Rule, cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
 from regauge.providers import parse_model_id
@@ -67,7 +67,7 @@ class BaseAnchor:
     """
 
     version: str
-    anchor: AnchorTrials | None
+    anchor: StoredBaseline | None
     base: AnchorComparison | None
     accepted: frozenset[str]
 
@@ -201,9 +201,7 @@ def compare_with_base(
     head = eval_.prompt
     baseline_file = base_commit.project.baseline_path(head.name)
     # A broken baseline would be the base's after the merge.
-    load_baseline(
-        baseline_file, place=base_commit.project.relative(baseline_file), parse=base_commit.baseline
-    )
+    load_baseline(baseline_file, place=base_commit.project.relative(baseline_file))
     unreadable: list[str] = []
     prompt, target, pinned = _subject_of_base(eval_, base_commit, unreadable)
     unread = bool(unreadable)
@@ -561,7 +559,7 @@ def committed_baselines(
         path = base_commit.project.baseline_path(name)
         place = base_commit.project.relative(path)
         read = (
-            read_or_note(partial(base_commit.baseline, data, place=place), base_commit, unreadable)
+            read_or_note(partial(parse_baseline, data, place=place), base_commit, unreadable)
             for data in base_commit.read_newest(path)
         )
         return [baseline for baseline in read if baseline is not None]

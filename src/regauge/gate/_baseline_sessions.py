@@ -19,7 +19,6 @@ from regauge.gate._suites import graded_checks, scores_p_value
 from regauge.gate._types import CRITICAL_TRIALS, GateCase
 from regauge.gate.baselines import (
     CASE_DIGITS,
-    AnchorTrials,
     Baseline,
     Session,
     StoredBaseline,
@@ -216,7 +215,7 @@ def merge_baselines(
     baseline: Baseline,
     updated: Sequence[tuple[StoredBaseline, bool]],
     *,
-    anchors: Sequence[AnchorTrials] = (),
+    anchors: Sequence[StoredBaseline] = (),
     anchor_versions: Collection[str] = (),
     is_partial: bool = False,
 ) -> Baseline:
@@ -255,12 +254,12 @@ def merge_baselines(
             previous.append(before)
     if not current:  # every trial is unmeasured, so the old baseline stays
         return baseline
-    anchored_keys = {(anchor.baseline.key.dataset, anchor.baseline.key.model) for anchor in anchors}
+    anchored_keys = {(anchor.key.dataset, anchor.key.model) for anchor in anchors}
     baselines = tuple(
         anchor
         for anchor in baseline.anchors
-        if anchor.baseline.version in anchor_versions
-        and (anchor.baseline.key.dataset, anchor.baseline.key.model) not in anchored_keys
+        if anchor.version in anchor_versions
+        and (anchor.key.dataset, anchor.key.model) not in anchored_keys
     )
     return replace(
         baseline,

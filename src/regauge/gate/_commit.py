@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from regauge.datasets import load_dataset
 from regauge.errors import GitError, PromptError, ProviderError
 from regauge.files import open_directory, try_lock
-from regauge.gate.baselines import older_names, parse_baseline
+from regauge.gate.baselines import older_names
 from regauge.git import git
 from regauge.project import CommandTarget, HttpTarget, PythonTarget, Settings
 from regauge.prompts import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from regauge.datasets import Dataset
-    from regauge.gate.baselines import Baseline
     from regauge.project import Project
     from regauge.prompts import Prompt
     from regauge.runner import DeclaredEval, Eval
@@ -119,9 +118,6 @@ class BaseCommit:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     dirty: bool = False
     eval_directories: frozenset[str] = frozenset()
-    _baselines: dict[bytes, Baseline] = field(
-        default_factory=dict[bytes, "Baseline"], init=False, repr=False, compare=False
-    )
     # To follow a file through a long history takes git seconds.
     _older_names: dict[Path, list[str]] = field(
         default_factory=dict[Path, list[str]], init=False, repr=False, compare=False
@@ -275,17 +271,6 @@ class BaseCommit:
         commits = dict.fromkeys((self.tip, self.commit))
         texts = (self.repository.read(commit, name) for commit in commits)
         return [data for data in texts if data is not None]
-
-    def baseline(self, data: bytes, *, place: Path) -> Baseline:
-        """Parse a baseline, once for commits with the same file.
-
-        Raises:
-            BaselineError: It is not a baseline.
-        """
-        baseline = self._baselines.get(data)
-        if baseline is None:
-            baseline = self._baselines[data] = parse_baseline(data, place=place)
-        return baseline
 
     def has_baselines(self) -> bool:
         """Return whether a baseline is committed in the base version or at the tip of `ref`."""

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from math import exp
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
+from regauge.gate._cases import tallies_of
 from regauge.gate.baselines import CASE_DIGITS
 from regauge.prompts import Semver, load_version
 from regauge.providers import parse_model_id
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from regauge.evidence import Count, RateDifference
-    from regauge.gate.baselines import AnchorTrials, Baseline, BaselineKey, StoredBaseline
+    from regauge.gate._cases import IntArray
+    from regauge.gate.baselines import Baseline, BaselineKey, StoredBaseline
     from regauge.prompts import Prompt
     from regauge.runner import Eval
     from regauge.stats import Direction
@@ -75,14 +75,8 @@ def changes_between(
     check_changes: list[CheckChange] = []
     directions: tuple[Direction, ...] = ("worse", "better")
     for direction in directions:
-        log_e = log_e_value(
-            [old.passed for *_, old, _ in checks],
-            [old.trials for *_, old, _ in checks],
-            [new.passed for *_, new in checks],
-            [new.trials for *_, new in checks],
-            direction=direction,
-        )
-        bound = float(np.asarray(e_bh(log_e, alpha=_FALSE_DISCOVERIES).log_bound).item())
+        log_e = log_e_value(*_sides([(old, new) for *_, old, new in checks]), direction=direction)
+        bound = float(e_bh(log_e, alpha=_FALSE_DISCOVERIES).log_bound.item())
         check_changes += [
             CheckChange(
                 case=case_id,
@@ -186,7 +180,7 @@ def anchor_eval(eval_: Eval, version: Semver) -> Eval:
 
 def stored_anchor(
     baselines: Iterable[Baseline], version: str, key: BaselineKey
-) -> AnchorTrials | None:
+) -> StoredBaseline | None:
     """The stored trials of a version with the dataset and judges of a key; None without any.
 
     An anchor may name another model than the key, and then counts as released.
@@ -198,16 +192,15 @@ def stored_anchor(
         anchor
         for baseline in baselines
         for anchor in baseline.anchors
-        if anchor.baseline.version == version
-        and anchor.baseline.key.dataset == key.dataset
-        and anchor.baseline.key.judges == key.judges
+        if (anchor.version, anchor.key.dataset, anchor.key.judges)
+        == (version, key.dataset, key.judges)
     ]
-    fitting.sort(key=lambda anchor: anchor.baseline.key.model != key.model)
+    fitting.sort(key=lambda anchor: anchor.key.model != key.model)
     return next(iter(fitting), None)
 
 
 def compare_baselines(
-    anchor: AnchorTrials,
+    anchor: StoredBaseline,
     baseline: StoredBaseline,
     *,
     accepted: Collection[str] = (),
@@ -229,7 +222,7 @@ def compare_baselines(
 
 
 def compare_with_anchor(
-    anchor: AnchorTrials,
+    anchor: StoredBaseline,
     counts: Mapping[str, Count],
     digests: Mapping[str, str],
     *,
@@ -247,21 +240,17 @@ def compare_with_anchor(
         case_id: (baseline.total, count)
         for case_id, count in sorted(counts.items())
         if count.trials
-        and (baseline := anchor.baseline.cases.get(case_id)) is not None
+        and (baseline := anchor.cases.get(case_id)) is not None
         and baseline.digest == digests.get(case_id, "")[:CASE_DIGITS]
         and baseline.total.trials
     }
-    base, new = _sides(pairs.values())
-    difference = rate_difference(*base, *new) if pairs else None
+    difference = rate_difference(*_sides(pairs.values()))
     if difference is None:
         return None
     tested = [pair for case_id, pair in pairs.items() if case_id not in accepted]
-    p_value = 1.0
-    if tested:
-        base, new = _sides(tested)
-        p_value = float(suite_p_value(*base, *new))
+    p_value = float(suite_p_value(*_sides(tested))) if tested else 1.0
     return AnchorComparison(
-        version=anchor.baseline.version,
+        version=anchor.version,
         cases=len(pairs),
         difference=difference,
         p_value=p_value,
@@ -271,9 +260,6 @@ def compare_with_anchor(
     )
 
 
-def _sides(pairs: Iterable[tuple[Count, Count]]) -> tuple[tuple[np.ndarray, ...], ...]:
-    counts = np.array(
-        [[base.passed, base.trials, new.passed, new.trials] for base, new in pairs], dtype=np.int64
-    ).reshape(-1, 4)
-    passed, trials, new_passed, new_trials = counts.T
-    return (passed, trials), (new_passed, new_trials)
+def _sides(pairs: Collection[tuple[Count, Count]]) -> tuple[IntArray, ...]:
+    """Passes and trials of both sides."""
+    return (*tallies_of([old for old, _ in pairs]), *tallies_of([new for _, new in pairs]))

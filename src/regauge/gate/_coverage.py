@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from regauge.errors import Diagnostic, PromptError
-from regauge.gate.baselines import BaselineError, load_baseline
+from regauge.gate.baselines import BaselineError, load_baseline, parse_baseline
 from regauge.prompts import load_prompt, prompt_files, prompt_name, read_prompt_text
 from regauge.wording import plural
 
@@ -343,7 +343,7 @@ def _not_measured(base_commit: BaseCommit, evals: Iterable[Eval]) -> Sequence[tu
         if not baseline_file.is_file() and base_commit.read(baseline_file) is None:
             continue  # the base got it after the change began
         try:
-            baseline = base_commit.baseline(data, place=Path(path))
+            baseline = parse_baseline(data, place=Path(path))
         except BaselineError:
             continue  # reported by the comparison of its prompt
         baseline_names |= {
@@ -379,9 +379,7 @@ def _stored_datasets(base_commit: BaseCommit, prompt: str) -> set[str] | None:
     """The datasets of the baselines that a change keeps; None if they cannot be read."""
     path = base_commit.project.baseline_path(prompt)
     try:
-        baseline = load_baseline(
-            path, place=base_commit.project.relative(path), parse=base_commit.baseline
-        )
+        baseline = load_baseline(path, place=base_commit.project.relative(path))
     except BaselineError:
         return None
     return (

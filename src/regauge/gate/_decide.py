@@ -18,13 +18,12 @@ from regauge.wording import cause_line, plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from regauge.gate._audit import AuditReport
+    from regauge.evidence import AuditReport
     from regauge.gate._comparison import Comparison
     from regauge.gate._decision_log import GatedChange
     from regauge.gate._result import CaseComparison
-    from regauge.gate._run import GateProgress
     from regauge.gate._types import GateOutcome, GatePolicy, Side
-    from regauge.runner import EvalSession, Trial
+    from regauge.runner import EvalSession, RunProgress, Trial
 
 
 _LOG = "gate/decisions.jsonl"
@@ -38,7 +37,7 @@ def decide(
     comparison: Comparison,
     policy: GatePolicy,
     *,
-    on_progress: Callable[[GateProgress], None],
+    on_progress: Callable[[int, RunProgress], None],
     copies_per_case: int = 1,
     more_trials: int = 0,
     change: GatedChange | None = None,
@@ -49,7 +48,7 @@ def decide(
         session: Runs and records the trials.
         comparison: The comparison.
         policy: Acceptance policy.
-        on_progress: Called every second during calls.
+        on_progress: Called every second during calls, with the number of the round.
         copies_per_case: Trials of each case that evals without trials reuse.
         more_trials: Further trials of each suspect, for an undecided comparison. An accepted or
             rejected one keeps its decision.
@@ -136,7 +135,7 @@ def draw_part(
     comparison: Comparison,
     policy: GatePolicy,
     *,
-    on_progress: Callable[[GateProgress], None],
+    on_progress: Callable[[int, RunProgress], None],
 ) -> GateRun:
     """Run a shard's trials of the first round, on both sides, without a decision.
 
@@ -146,7 +145,7 @@ def draw_part(
         session: Runs and records the trials.
         comparison: The comparison; a refused one gets no trials.
         policy: Acceptance policy.
-        on_progress: Called every second during calls.
+        on_progress: Called every second during calls, with the number of the round.
     """
     compared_cases = [] if comparison.refusals else collect_compared_cases(comparison.evals)
     elsewhere: dict[str, int] = {}

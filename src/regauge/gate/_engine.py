@@ -65,7 +65,7 @@ def case_report(case_trials: CaseTrials, stage: CaseStage | None, policy: GatePo
         state=case.state,
         status="passed",
         blocks=False,
-        candidate=Count(passed=verdicts.count(True), trials=len(verdicts) - verdicts.count(None)),
+        candidate=Count.of(verdicts),
         before=baseline,
         today=case_trials.paired("base"),
         checks=tuple(_check_report(case_trials, check, stage) for check in case.checks),
@@ -304,11 +304,6 @@ def reasons_for(
     return tuple(sorted(reasons, key=lambda reason: _STRONGEST_FIRST.index(reason.leads_to)))
 
 
-def combine_reasons(reasons: Sequence[Reason]) -> Decision:
-    """The decision that all reasons together lead to."""
-    return reasons[0].leads_to if reasons else "accept"
-
-
 def _broken_decision(policy: GatePolicy, suite: SuiteReport | None) -> Decision:
     """The decision that a broken case leads to."""
     if policy.on_broken == "warn":
@@ -485,7 +480,7 @@ class Gate:
                 paired.setdefault(case.case.key, {})[side] = pending
                 continue
             requests += [
-                _trial_request(case.case.key, side, run)
+                TrialRequest(prompt=case.case.prompt, case=case.case.case, side=side, trials=run)
                 for run in _pending_runs(case, side, numbers)
             ]
         for key, sides in paired.items():
@@ -495,7 +490,10 @@ class Gate:
                 turn_order: list[tuple[Side, int | None]] = [("candidate", new), ("base", of_base)]
                 for side, number in turn_order if turn % 2 else reversed(turn_order):
                     if number is not None:
-                        requests.append(_trial_request(key, side, range(number, number + 1)))
+                        only = range(number, number + 1)
+                        requests.append(
+                            TrialRequest(prompt=key[0], case=key[1], side=side, trials=only)
+                        )
         return tuple(requests)
 
     def observe(
@@ -535,7 +533,7 @@ class Gate:
         suites = tuple(stage.report() for stage in self._suites)
         cases = with_blocks(self._reports or self._case_reports(), suites, self._policy)
         reasons = reasons_for(cases, suites, self._policy)
-        decision = combine_reasons(reasons)
+        decision = reasons[0].leads_to if reasons else "accept"
         if not self._finished and decision != "reject":
             decision = "unmeasured"
         return GateOutcome(
@@ -651,11 +649,6 @@ def _merge_rounds(processes: list[Iterator[list[Request]]]) -> Iterator[list[Req
     empty_round: list[Request] = []
     for rounds in zip_longest(*processes, fillvalue=empty_round):
         yield list(chain.from_iterable(rounds))
-
-
-def _trial_request(key: tuple[str, str], side: Side, trials: range) -> TrialRequest:
-    prompt, case = key
-    return TrialRequest(prompt=prompt, case=case, side=side, trials=trials)
 
 
 def _hash_of(case: CaseTrials) -> str:

@@ -67,7 +67,7 @@ def _broken_text(report: CaseReport, context: MessageContext) -> str:
 
 
 def _fixed_text(report: CaseReport, _: MessageContext) -> str:
-    return f"passes {_new(report)}; base passed {_base(report)}."
+    return f"passes {_counts(report)[0]}; base passed {_base(report)}."
 
 
 def _drifted_text(report: CaseReport, _: MessageContext) -> str:
@@ -117,7 +117,7 @@ def _unmeasured_text(report: CaseReport, context: MessageContext) -> str:
     if context.is_recorded and not report.recorded:
         return "the file of outputs has none of it."
     if report.unrecorded_trials and not report.unmeasured_trials:
-        live_trials = _trials(report.unrecorded_trials, "live ")
+        live_trials = plural(report.unrecorded_trials, "live trial")
         return f"none of its trials is recorded; it needs {live_trials}."
     requested_trials = report.candidate.trials + report.unmeasured_trials
     cause = f" ({context.unmeasured})" if context.unmeasured else ""
@@ -175,7 +175,7 @@ def _unrecorded_text(report: CaseReport, context: MessageContext) -> str:
         return f"failed {_failed(new)} new trials{earlier}. Base cannot be called to compare."
     few = {0: "none is recorded", 1: "only 1 is recorded"}
     recorded = few.get(report.recorded, f"only {report.recorded} are recorded")
-    return f"needs {_trials(report.unrecorded_trials, 'live ')}; {recorded}."
+    return f"needs {plural(report.unrecorded_trials, 'live trial')}; {recorded}."
 
 
 def _removed_text(report: CaseReport, _: MessageContext) -> str:
@@ -225,10 +225,6 @@ def _counts(report: CaseReport) -> tuple[Count, Count, Count]:
     return decisive.candidate, decisive.today, decisive.before
 
 
-def _new(report: CaseReport) -> Count:
-    return _counts(report)[0]
-
-
 def _base(report: CaseReport) -> Count:
     _, today, before = _counts(report)
     return before + today
@@ -236,10 +232,6 @@ def _base(report: CaseReport) -> Count:
 
 def _failed(count: Count) -> str:
     return f"{count.failed} of {count.trials}"
-
-
-def _trials(number: int, kind: str) -> str:
-    return plural(number, f"{kind}trial")
 
 
 def suite_message(report: SuiteReport, *, base_unavailable: bool = False) -> str:
@@ -303,7 +295,7 @@ def _loss_text(report: SuiteReport) -> str:
     )
     words = (
         f"{last.fails} of {last.total_trials} trials failed; the baseline predicts"
-        f" {_decimal(last.expected)}{stable}"
+        f" {f'{last.expected:.1f}'.removesuffix('.0')}{stable}"
     )
     lower = [check for check in report.suspects if check]
     if lower:
@@ -340,22 +332,15 @@ def _net_text(report: SuiteReport) -> str:
 
 
 def reason_message(
-    reason: Reason,
-    outcome: GateOutcome,
-    *,
-    case_messages: Mapping[tuple[str, str], str],
-    base_unavailable: Collection[str] = (),
+    reason: Reason, outcome: GateOutcome, *, base_unavailable: Collection[str] = ()
 ) -> str:
-    """One reason of a decision as a message of its own.
+    """A reason that is not of a single case, as a message of its own.
 
     Args:
         reason: A reason of the outcome.
         outcome: Outcome of the gate.
-        case_messages: Results of `case_message`, by prompt and case.
         base_unavailable: Prompts whose target on the base cannot be called.
     """
-    if reason.case:
-        return case_messages[reason.prompt, reason.case]
     if reason.kind == "accepted-max":
         accepted = f"{len(outcome.accepted_broken)} of {plural(len(outcome.cases), 'case')}"
         limit = outcome.policy.accepted_max
@@ -392,10 +377,6 @@ def critical_note(outcome: GateOutcome) -> str:
             " critical case should have"
         )
     return words
-
-
-def _decimal(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
 
 
 def _p_text(p_value: float) -> str:

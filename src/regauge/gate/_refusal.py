@@ -15,7 +15,7 @@ from regauge.evidence import NO_TRIALS
 from regauge.gate._bar import is_same_function
 from regauge.gate._code import code_of_evals, files_of_judges
 from regauge.gate._types import CRITICAL_TRIALS, tier_held
-from regauge.gate.baselines import BaselineError
+from regauge.gate.baselines import BaselineError, parse_baseline
 from regauge.judges import changed_rule
 from regauge.prompts import Semver
 from regauge.wording import first_of, plural
@@ -70,8 +70,8 @@ def _baseline_notes(base_commit: BaseCommit, name: str) -> Iterator[str]:
     path = base_commit.repository.top / name
     try:
         data = base_commit.repository.read(base_commit.commit, name)
-        base = base_commit.baseline(data, place=Path(name)) if data is not None else None
-        head = base_commit.baseline(path.read_bytes(), place=Path(name)) if path.is_file() else None
+        base = parse_baseline(data, place=Path(name)) if data is not None else None
+        head = parse_baseline(path.read_bytes(), place=Path(name)) if path.is_file() else None
     except BaselineError:
         return  # reported where the baseline is used
     for before in base.baselines if base is not None else ():

@@ -6,8 +6,6 @@ from collections import defaultdict
 from math import log
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from regauge.errors import GitError, InvalidFileError
 from regauge.evidence import NO_TRIALS, Count
 from regauge.gate._commit import base_branch
@@ -73,13 +71,11 @@ class ReplayEvidence:
             for trial in trials
             if (trial_facts := facts_of_trial(trial, checks, graded=())) is not None
         ]
-        passed = sum(trial_facts.passed is True for trial_facts in facts)
-        measured = sum(trial_facts.passed is not None for trial_facts in facts)
-        if not measured:
+        counts = Count.of(trial_facts.passed for trial_facts in facts)
+        if not counts.trials:
             return ""
-        counts = Count(passed=passed, trials=measured)
         if baseline is None:
-            return f"the gate's trials: passed {counts}" if passed else ""
+            return f"the gate's trials: passed {counts}" if counts.passed else ""
         evidence = max(
             _log_evidence(
                 baseline.checks.get(check, NO_TRIALS),
@@ -90,7 +86,7 @@ class ReplayEvidence:
         bound = log(max(eval_.dataset.size, 1) / CasePolicy().alpha)
         # An e-value below 1 favours the candidate; up to the bound a pass is needed as well, or too
         # few trials would hide a case that always fails.
-        if evidence < 0 or (passed and evidence < bound):
+        if evidence < 0 or (counts.passed and evidence < bound):
             return f"the gate's trials: passed {counts}, on the base {baseline.total}"
         return ""
 
@@ -170,6 +166,5 @@ def _accepted_reason(result: EvalResult) -> str:
 
 
 def _log_evidence(base: Count, outcomes: Sequence[bool | None]) -> float:
-    passed = sum(outcome is True for outcome in outcomes)
-    measured = sum(outcome is not None for outcome in outcomes)
-    return float(np.asarray(log_e_value(base.passed, base.trials, passed, measured)).item())
+    count = Count.of(outcomes)
+    return float(log_e_value(base.passed, base.trials, count.passed, count.trials).item())

@@ -5,19 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from regauge.errors import BudgetError, MissingOutputError, MissingRecordingError, RecordingError
-from regauge.evidence import AnchorReport, Count
+from regauge.errors import BudgetError, MissingOutputError, MissingRecordingError
+from regauge.evidence import AnchorReport, AuditReport, Count
 from regauge.gate._compare import compare_with_anchor
 from regauge.gate._types import Decision
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
-from regauge.wording import cause_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.errors import Diagnostic, UnmeasuredError
-    from regauge.gate._audit import AuditReport
     from regauge.gate._base import BaseAnchor, EvalBase
     from regauge.gate._compare import AnchorComparison
     from regauge.gate._comparison import Comparison
@@ -75,11 +73,9 @@ def _compare_first_round(
     for case in eval_.cases:
         if case.baseline is not None:
             record[case.case] = case.baseline.total
-        verdicts = [
-            passed for passed in outcomes.get((eval_.name, case.case), ()) if passed is not None
-        ]
-        if verdicts:
-            counts[case.case] = Count(passed=sum(verdicts), trials=len(verdicts))
+        count = Count.of(outcomes.get((eval_.name, case.case), ()))
+        if count.trials:
+            counts[case.case] = count
         elif case.state == "unchanged" and case.case in record:
             counts[case.case] = record[case.case]
     of_base = not any(outcomes.get((eval_.name, case.case)) for case in eval_.cases)
@@ -253,17 +249,3 @@ def final_decision(decision: Decision, *, broken: bool, unmeasured: bool) -> Dec
     if broken or decision == "reject":
         return "reject"
     return "unmeasured" if unmeasured else decision
-
-
-def cause_of_case(decided: GateResult, prompt: str, case: str) -> str:
-    """The cause of unmeasured trials of a case, on one line."""
-    sides: tuple[tuple[Side, str], ...] = (("candidate", ""), ("base", "base: "))
-    for side, prefix in sides:
-        for trial in decided.trials.get((prompt, case, side), ()):
-            error = trial.error
-            if error is not None and isinstance(error.__cause__, RecordingError):
-                # A full disk affects every case.
-                return "; ".join(line.strip() for line in str(error).splitlines())
-            if error is not None:
-                return f"{prefix}{cause_line(str(error))}"
-    return ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from regauge.errors import MissingOutputError, MissingRecordingError, ProviderError
@@ -18,7 +16,7 @@ from regauge.gate._record import (
     stored_number,
 )
 from regauge.gate._types import TrialFacts
-from regauge.runner import PlannedTrial, ticking
+from regauge.runner import PlannedTrial, RunProgress, ticking
 from regauge.stop_signals import run_stoppable
 
 if TYPE_CHECKING:
@@ -38,52 +36,6 @@ def is_base_unavailable(error: BaseException | None) -> bool:
     return isinstance(error, ProviderError) and error.kind == "unavailable"
 
 
-@dataclass(slots=True)
-class GateProgress:
-    """The progress of a gate run; the number of rounds is not known in advance.
-
-    Attributes:
-        round: Current round, from 1.
-        requested_trials: Trials of this round.
-        finished_trials: Finished trials of this round.
-        trials: Finished trials of all rounds.
-        spent_usd: Cost so far; None if a price is unknown.
-    """
-
-    round: int = 0
-    requested_trials: int = 0
-    finished_trials: int = 0
-    trials: int = 0
-    spent_usd: float | None = 0.0
-    _started: float = field(default=0.0)
-
-    def start_round(self, requested: int) -> None:
-        """Start a round with no finished trials."""
-        self.round += 1
-        self.requested_trials, self.finished_trials = requested, 0
-        self._started = time.monotonic()
-
-    def count(self) -> None:
-        """Count a finished trial."""
-        self.finished_trials += 1
-        self.trials += 1
-
-    def spend(self, spent_usd: float | None) -> None:
-        """Note the cost so far."""
-        self.spent_usd = spent_usd
-
-    @property
-    def remaining_s(self) -> float | None:
-        """Seconds until the end of this round, at its pace so far; None before its first trial."""
-        if not self.finished_trials:
-            return None
-        return (
-            (time.monotonic() - self._started)
-            / self.finished_trials
-            * (self.requested_trials - self.finished_trials)
-        )
-
-
 class GateRun:
     """One comparison of candidate and base.
 
@@ -91,7 +43,7 @@ class GateRun:
         compared_cases: The cases.
         policy: Acceptance policy.
         session: Runs and records the trials.
-        on_progress: Called every second during calls.
+        on_progress: Called every second during calls, with the number of the round.
         copies_per_case: Trials of each case that evals without trials reuse.
         elsewhere: Approximate number of changed cases in other shards, by prompt.
     """
@@ -102,7 +54,7 @@ class GateRun:
         policy: GatePolicy,
         *,
         session: EvalSession,
-        on_progress: Callable[[GateProgress], None],
+        on_progress: Callable[[int, RunProgress], None],
         copies_per_case: int = 1,
         elsewhere: Mapping[str, int] | None = None,
     ) -> None:
@@ -114,7 +66,8 @@ class GateRun:
         self._session = session
         self._on_progress = on_progress
         self._by_key = {compared_case.case.key: compared_case for compared_case in compared_cases}
-        self._progress = GateProgress()
+        self._round_number = 0
+        self._progress = RunProgress()
         self._trials: dict[tuple[str, str, Side], list[Trial]] = defaultdict(list)
         self._numbers = StoredNumbers(session)
 
@@ -174,8 +127,7 @@ class GateRun:
                     base_trials.extend(new_trials)
                     facts = [self._facts(*compared_case.case.key, trial) for trial in new_trials]
                     passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
-                    outcomes = [outcome for outcome in passed if outcome is not None]
-                    counts.append((before, Count(passed=sum(outcomes), trials=len(outcomes))))
+                    counts.append((before, Count.of(passed)))
 
         run_stoppable(draw())
         return counts
@@ -185,7 +137,7 @@ class GateRun:
             ticking(self._report, every_s=_PROGRESS_EVERY_S),
             self._session.open_trials() as trials,
         ):
-            while self._progress.round != rounds and (requests := self.gate.pending_trials()):
+            while self._round_number != rounds and (requests := self.gate.pending_trials()):
                 await self._round(
                     trials,
                     [(w.prompt, w.case, w.side, n) for w in requests for n in w.trials],
@@ -196,7 +148,9 @@ class GateRun:
         self, trials: TrialRunner, requests: Sequence[tuple[str, str, Side, int]]
     ) -> None:
         """Run all trials of one round at once; the session limits concurrent calls."""
-        self._progress.start_round(len(requests))
+        self._round_number += 1
+        self._progress = RunProgress()
+        self._progress.start(len(requests))
         draws = [self._draw(*request) for request in requests]
         new_trials = await trials.run_all(draws, on_trial=self._progress.count)
         for (prompt, case, side, number), trial in zip(requests, new_trials, strict=True):
@@ -241,5 +195,4 @@ class GateRun:
         return facts_of_trial(trial, compared_case.case.checks, graded=compared_case.case.graded)
 
     def _report(self) -> None:
-        self._progress.spend(self._session.budget.cost_usd)
-        self._on_progress(self._progress)
+        self._on_progress(self._round_number, self._progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
@@ -96,35 +97,25 @@ class BaselineKey:
 
     def differences(self, key: BaselineKey) -> tuple[KeyDifference, ...]:
         """The differences between this key and another."""
-        key_differences: list[KeyDifference] = []
-        parts: tuple[tuple[KeyPart, str, str], ...] = (
-            ("prompt", self.prompt, key.prompt),
-            ("dataset", self.dataset, key.dataset),
-            ("model", self.model, key.model),
-        )
-        for part, value, other in parts:
-            if value != other:
-                key_differences.append(
-                    KeyDifference(part=part, stored_value=value, current_value=other)
-                )
+        parts: list[tuple[KeyPart, str, str | None, str | None]] = [
+            ("prompt", "", self.prompt, key.prompt),
+            ("dataset", "", self.dataset, key.dataset),
+            ("model", "", self.model, key.model),
+        ]
         if self.prompt == key.prompt and dict(self.parameters) != dict(key.parameters):
-            value, other = str(dict(self.parameters)), str(dict(key.parameters))
-            key_differences.append(
-                KeyDifference(part="parameters", stored_value=value, current_value=other)
+            parameters = (str(dict(self.parameters)), str(dict(key.parameters)))
+            parts.append(("parameters", "", *parameters))
+        parts += [
+            ("judge", name, self.judges.get(name), key.judges.get(name))
+            for name in sorted({*self.judges, *key.judges})
+        ]
+        return tuple(
+            KeyDifference(
+                part=part, name=name, stored_value=value, current_value=other, rules=self.rules
             )
-        for name in sorted({*self.judges, *key.judges}):
-            digest, other_digest = self.judges.get(name), key.judges.get(name)
-            if digest != other_digest:
-                key_differences.append(
-                    KeyDifference(
-                        part="judge",
-                        name=name,
-                        stored_value=digest,
-                        current_value=other_digest,
-                        rules=self.rules,
-                    )
-                )
-        return tuple(key_differences)
+            for part, name, value, other in parts
+            if value != other
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +200,8 @@ class StoredBaseline:
         cases: Trials by case id.
         graded: Judges that ever gave a score strictly between 0 and 1.
         audit_digest: Digest of the recorded trials of the last audit; empty without any.
+        drawn_for: Digest of the prompt version that the trials of an anchor were re-run alongside;
+            empty if they are older.
     """
 
     key: BaselineKey
@@ -216,6 +209,7 @@ class StoredBaseline:
     sessions: tuple[Session, ...] = ()
     cases: Mapping[str, StoredTrials] = field(default_factory=dict[str, StoredTrials])
     audit_digest: str = ""
+    drawn_for: str = ""
     # Computed once, as every case uses it.
     graded: frozenset[str] = field(init=False, compare=False, repr=False)
 
@@ -261,19 +255,6 @@ class StoredBaseline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnchorTrials:
-    """The trials of an old version, which later versions are compared with.
-
-    Attributes:
-        drawn_for: Digest of the prompt version that the trials were re-run alongside; empty if they
-            are older.
-    """
-
-    baseline: StoredBaseline
-    drawn_for: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """The baseline of one prompt: `fixtures/baselines/<prompt>.json`.
 
@@ -286,7 +267,7 @@ class Baseline:
     prompt: str
     baselines: tuple[StoredBaseline, ...] = ()
     previous: tuple[StoredBaseline, ...] = ()
-    anchors: tuple[AnchorTrials, ...] = ()
+    anchors: tuple[StoredBaseline, ...] = ()
 
     def find(self, key: BaselineKey) -> StoredBaseline | None:
         """The baseline under a key, of the current version or the one before."""
@@ -336,9 +317,7 @@ class Baseline:
             self,
             baselines=tuple(map(rename, self.baselines)),
             previous=tuple(map(rename, self.previous)),
-            anchors=tuple(
-                replace(anchor, baseline=rename(anchor.baseline)) for anchor in self.anchors
-            ),
+            anchors=tuple(map(rename, self.anchors)),
         )
 
     def has_dataset(self, name: str) -> bool:
@@ -388,13 +367,12 @@ SCHEMA_VERSION: Final = 1
 
 def baseline_text(baseline: Baseline) -> str:
     """The text of a baseline file: every case and session on a line of its own."""
-    anchors = _documents((anchor.baseline, anchor.drawn_for) for anchor in baseline.anchors)
     document = {
         "schema_version": SCHEMA_VERSION,
         "prompt": baseline.prompt,
-        "baselines": _documents((stored_baseline, "") for stored_baseline in baseline.baselines),
-        "previous": _documents((stored_baseline, "") for stored_baseline in baseline.previous),
-        **_nonempty(anchors=anchors),
+        "baselines": _documents(baseline.baselines),
+        "previous": _documents(baseline.previous),
+        **_nonempty(anchors=_documents(baseline.anchors)),
     }
     return f"{_nested_text(document)}\n"
 
@@ -433,19 +411,19 @@ def plain_scores(count: Count) -> tuple[float, ...]:
     return (0.0,) * count.failed + (1.0,) * count.passed
 
 
-def _documents(baselines: Iterable[tuple[StoredBaseline, str]]) -> list[JSON]:
+def _documents(baselines: Iterable[StoredBaseline]) -> list[JSON]:
     sorted_baselines = sorted(
-        baselines, key=lambda entry: (entry[0].key.dataset, entry[0].key.model, str(entry[0]))
+        baselines, key=lambda baseline: (baseline.key.dataset, baseline.key.model, str(baseline))
     )
-    return [_stored_document(*entry) for entry in sorted_baselines]
+    return [_stored_document(baseline) for baseline in sorted_baselines]
 
 
-def _stored_document(baseline: StoredBaseline, drawn_for: str) -> dict[str, JSON]:
+def _stored_document(baseline: StoredBaseline) -> dict[str, JSON]:
     key = baseline.key
     return {
         "prompt_digest": key.prompt,
         "version": baseline.version,
-        **_nonempty(drawn_for=drawn_for),
+        **_nonempty(drawn_for=baseline.drawn_for),
         "model": key.model,
         "parameters": json.loads(json.dumps(dict(key.parameters), sort_keys=True)),
         "dataset": key.dataset,
@@ -595,6 +573,7 @@ class _StoredDocument(_BaselineDocument):
     judges: dict[str, str]
     rules: dict[str, int] = {}
     audit_digest: str = ""
+    drawn_for: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
     sessions: list[_SessionDocument]
     cases: dict[str, _CaseDocument]
 
@@ -638,13 +617,10 @@ class _StoredDocument(_BaselineDocument):
             ),
             version=self.version,
             audit_digest=self.audit_digest,
+            drawn_for=self.drawn_for,
             sessions=tuple(session.value() for session in self.sessions),
             cases={name: case.value(self.judges) for name, case in self.cases.items()},
         )
-
-
-class _AnchorDocument(_StoredDocument):
-    drawn_for: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
 
 
 class BaselineDocument(_BaselineDocument):
@@ -654,7 +630,7 @@ class BaselineDocument(_BaselineDocument):
     prompt: str
     baselines: list[_StoredDocument] = []
     previous: list[_StoredDocument] = []
-    anchors: list[_AnchorDocument] = []
+    anchors: list[_StoredDocument] = []
 
     def value(self) -> Baseline:
         """The baseline in the file."""
@@ -662,10 +638,7 @@ class BaselineDocument(_BaselineDocument):
             prompt=self.prompt,
             baselines=tuple(baseline.value() for baseline in self.baselines),
             previous=tuple(baseline.value() for baseline in self.previous),
-            anchors=tuple(
-                AnchorTrials(baseline=anchor.value(), drawn_for=anchor.drawn_for)
-                for anchor in self.anchors
-            ),
+            anchors=tuple(anchor.value() for anchor in self.anchors),
         )
 
 
@@ -693,6 +666,7 @@ class BaselineError(InvalidFileError):
     """A baseline that cannot be read or written."""
 
 
+@lru_cache(maxsize=256)  # commits and evals share the file of a prompt
 def parse_baseline(data: bytes, *, place: Path) -> Baseline:
     """Read the content of a baseline.
 
@@ -731,14 +705,11 @@ def parse_baseline(data: bytes, *, place: Path) -> Baseline:
         raise BaselineError([*earlier, replace(last, fix=_rebuild(place))]) from error
 
 
-def load_baseline(
-    path: Path, *, place: Path, parse: Callable[..., Baseline] = parse_baseline
-) -> Baseline | None:
+def load_baseline(path: Path, *, place: Path) -> Baseline | None:
     """Read a baseline; None if there is no such file.
 
     Args:
         place: Path of the file in messages.
-        parse: Parses its content, as `parse_baseline` does.
 
     Raises:
         BaselineError: It cannot be read; every error is listed with its line.
@@ -749,7 +720,7 @@ def load_baseline(
         return None
     except OSError as error:
         raise BaselineError([Diagnostic.unreadable(place, error)]) from error
-    return parse(data, place=place)
+    return parse_baseline(data, place=place)
 
 
 def baseline_errors(project: Project) -> list[Diagnostic]:

@@ -5,14 +5,12 @@ They use the gate's own tests and rules, without single trials. Each case has on
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from regauge.gate._cases import CheckState, CheckTest, OpenCheckCounts
+from regauge.gate._cases import CheckState, CheckTest, OpenCheckCounts, tallies_of
 from regauge.gate._suites import (
     Pairs,
     candidate_lead,
@@ -148,10 +146,7 @@ class SimulatedSuite:
         for column, (_, prompt) in enumerate(recorded):
             columns.setdefault(prompt, []).append(column)
         return cls(
-            base=(
-                np.array([count.passed for count, _ in recorded], dtype=np.int64),
-                np.array([count.trials for count, _ in recorded], dtype=np.int64),
-            ),
+            base=tallies_of([count for count, _ in recorded]),
             policy=policy,
             family=family,
             prompts=tuple(np.array(indices, dtype=np.int64) for indices in columns.values()),
@@ -213,9 +208,8 @@ class SimulatedSuite:
             suites: Number of suites, each with one set of pass rates for all its runs; 0 for new
                 rates in every run.
         """
-        passes, trials = (tuple(side.tolist()) for side in self.base)
-        p, after = _sample_rates(passes, trials, seed=seed, runs=runs, suites=suites)
-        rng = deepcopy(after)
+        rng = np.random.default_rng(seed)
+        p = draw_pass_rates(*self.base, runs=runs, rng=rng, suites=suites)
         q = change(p)
         record = tuple(np.broadcast_to(side, p.shape) for side in self.base)
         return simulate(
@@ -228,27 +222,8 @@ class SimulatedSuite:
         )
 
 
-@lru_cache(maxsize=2)
-def _sample_rates(
-    passes: tuple[int, ...], trials: tuple[int, ...], *, seed: int, runs: int, suites: int
-) -> tuple[FloatArray, np.random.Generator]:
-    """Pass rates, and the generator after them: changes of one suite are simulated on the same."""
-    rng = np.random.default_rng(seed)
-    p = draw_pass_rates(passes, trials, runs=runs, rng=rng, suites=suites)
-    p.flags.writeable = False
-    return p, rng
-
-
 # First round number after the case test, as in the gate.
 _ROUNDS_OF_CASES = 30
-
-
-class SimulatedTrials(Protocol):
-    """The trials of simulated runs."""
-
-    def draw(self, side: Side, round_number: int, index: Index, count: IntArray | int) -> IntArray:
-        """Passes of `count` further trials of some runs and cases, all of one round."""
-        ...
 
 
 class RandomTrials:
@@ -264,7 +239,7 @@ class RandomTrials:
         self._rates: dict[Side, Rates] = {"base": base, "candidate": candidate}
 
     def draw(self, side: Side, round_number: int, index: Index, count: IntArray | int) -> IntArray:
-        """Passes of further trials."""
+        """Passes of `count` further trials of some runs and cases, all of one round."""
         return self._rng.binomial(count, self._rates[side](round_number)[index])
 
 
@@ -279,7 +254,6 @@ class SimulatedRun:
         fixed: Number of fixed cases.
         worse: Whether paired trials showed a suite to be worse.
         paired: Whether a suite was below its baseline, so that paired trials were run.
-        net_tested: Whether broken cases were weighed against fixed ones.
         drifted: Whether the base fails a case today, too.
         calls: Trials of both sides together.
     """
@@ -290,7 +264,6 @@ class SimulatedRun:
     fixed: IntArray
     worse: BoolArray
     paired: BoolArray
-    net_tested: BoolArray
     drifted: BoolArray
     calls: IntArray
 
@@ -303,7 +276,7 @@ class SimulatedRun:
 def simulate(
     policy: GatePolicy,
     base: Tallies,
-    trials: SimulatedTrials,
+    trials: RandomTrials,
     *,
     family: int | None = None,
     prompts: Sequence[IntArray] | None = None,
@@ -327,7 +300,7 @@ def simulate(
 def _replay(
     policy: GatePolicy,
     base: Tallies,
-    trials: SimulatedTrials,
+    trials: RandomTrials,
     *,
     prompts: Sequence[IntArray] | None,
     recorded: int,
@@ -350,7 +323,6 @@ def _replay(
         fixed=zeros,
         worse=never,
         paired=blocked,
-        net_tested=never,
         drifted=never,
         calls=zeros,
     )
@@ -363,7 +335,7 @@ class _Runs:
         self,
         policy: GatePolicy,
         base: Tallies,
-        trials: SimulatedTrials,
+        trials: RandomTrials,
         *,
         family: int | None,
         prompts: Sequence[IntArray] | None,
@@ -417,7 +389,6 @@ class _Runs:
             fixed=np.asarray(fixed.sum(axis=1)),
             worse=worse,
             paired=paired,
-            net_tested=np.asarray(weighs.any(axis=1)),
             drifted=np.any(self._worse.states == CheckState.DRIFTED, axis=1),
             calls=self._calls,
         )
@@ -735,18 +706,6 @@ class SensitivityLine:
         return f"{line}\n{self.step} per case instead of {self.calls_per_case:.1f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequiredCases:
-    """The number of cases that gives a required power.
-
-    Attributes:
-        detection: Detection rate with this number of cases.
-    """
-
-    cases: int
-    detection: Rate
-
-
 def sensitivity_line(
     baselines: Sequence[Count],
     policy: GatePolicy,
@@ -778,10 +737,9 @@ def sensitivity_line(
     suite = SimulatedSuite.from_baselines(
         baselines, policy, checks=checks, cases=cases, prompts=prompts
     )
-    if suite is not None and recorded:
-        suite = replace(suite, recorded=recorded)
     if suite is None:
         return None
+    suite = replace(suite, recorded=recorded)
     alike = suite.simulate(seed, lambda p: p, runs=suite.runs)
     runs = min(suite.runs, _CHANGE_RUNS)
     broken = None
@@ -886,7 +844,7 @@ def sensitivity_line_of(outcome: GateOutcome) -> SensitivityLine | None:
 
 def cases_needed(
     baselines: Sequence[Count], policy: GatePolicy, target: DetectableDrop, *, at_most: int = 3_000
-) -> RequiredCases | None:
+) -> int | None:
     """The number of cases that detect a drop of every case's pass rate with a required power.
 
     Args:
@@ -894,32 +852,25 @@ def cases_needed(
         at_most: Largest number to try.
 
     Returns:
-        The smallest number found by halving, to about a tenth; None if `at_most` is not enough or
-            the
-        base has no trial.
+        The smallest number found by halving, to about a tenth; None if `at_most` is not enough, or
+        the base has no trial.
     """
 
-    def detection(cases: int) -> Rate | None:
+    def is_detected(cases: int) -> bool:
         suite = SimulatedSuite.from_baselines(baselines, policy, cases=cases)
-        return None if suite is None else target.detection_rate(suite)
+        return suite is not None and target.detection_rate(suite).value >= target.power
 
+    if not any(count.trials for count in baselines):
+        return None
     low, high = 0, 10
-    rate = detection(high)
-    while rate is not None and rate.value < target.power:
+    while not is_detected(high):
         if high >= at_most:
             return None
         low, high = high, min(2 * high, at_most)
-        rate = detection(high)
-    if rate is None:
-        return None
     while high - low > max(5, high // 10):
         middle = (low + high) // 2
-        middle_rate = detection(middle)
-        if middle_rate is not None and middle_rate.value >= target.power:
-            high, rate = middle, middle_rate
-        else:
-            low = middle
-    return RequiredCases(cases=high, detection=rate)
+        low, high = (low, middle) if is_detected(middle) else (middle, high)
+    return high
 
 
 def first_trials_needed(

@@ -20,7 +20,7 @@ from regauge.strict_json import is_list, is_mapping, mapping_of
 from regauge.wording import first_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from regauge.digests import JSON
@@ -349,17 +349,15 @@ def report_markdown(format_name: str, imported: Imported, files: Iterable[str]) 
     return "\n".join(parts)
 
 
-def _group(notes: Sequence[ReportNote]) -> list[str]:
+def _group(notes: Sequence[ReportNote]) -> Iterator[str]:
     """A line for each text; its places come first if they are in one file, else last."""
     places: dict[str, list[SourcePlace]] = {}
     for note in notes:
         places.setdefault(note.text, []).append(note.place)
-    lines: list[str] = []
     for text, text_places in places.items():
         one_file = len({place.path for place in text_places}) == 1
         parts = (_join_places(text_places), _escape(text))
-        lines.append(f"- {': '.join(parts if one_file else reversed(parts))}")
-    return lines
+        yield f"- {': '.join(parts if one_file else reversed(parts))}"
 
 
 def _join_places(places: Sequence[SourcePlace]) -> str:

@@ -101,8 +101,8 @@ if TYPE_CHECKING:
     )
     from regauge.judges.model.requests import shipped_rubric as shipped_rubric
     from regauge.judges.model._claims import verified_claims as verified_claims
-    from regauge.judges.model._panel import pairwise as pairwise, panel as panel
-    from regauge.judges.model._rubric import rubric as rubric
+    from regauge.judges.model._panel import panel as panel
+    from regauge.judges.model._rubric import pairwise as pairwise, rubric as rubric
     from regauge.judges.rules._text import *
     from regauge.judges.rules._counts import *
     from regauge.judges.rules._json import *

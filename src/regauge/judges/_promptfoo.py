@@ -256,10 +256,7 @@ _EXPORT: Final = re.compile(
 
 def _module_name(path: Path, root: Path) -> str:
     """The path of a file from the root of the project, for digests and messages."""
-    try:
-        return path.relative_to(root).as_posix()
-    except ValueError:
-        return posixpath.relpath(path.as_posix(), root.as_posix())
+    return posixpath.relpath(path.as_posix(), root.as_posix())
 
 
 def _modules(kind: str, path: Path, root: Path) -> dict[str, str]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from regauge.judges._types import JudgeCalls, ModelJudge
-    from regauge.judges.model._panel import PairedVerdict
+    from regauge.judges.model._rubric import PairedVerdict
     from regauge.project import CalibrationSettings, Project
     from regauge.providers import CompletionRequest
     from regauge.stats import Sampled, Side

@@ -17,7 +17,7 @@ from regauge.gate import (
     stored_anchor,
     top_up,
 )
-from regauge.gate.baselines import AnchorTrials, Baseline, key_of
+from regauge.gate.baselines import Baseline, key_of
 from regauge.prompts import lock_of
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
@@ -52,7 +52,7 @@ class AnchorUpdate:
     version: str
     head: Eval
     eval: Eval | None = None
-    stored_trials: AnchorTrials | None = None
+    stored_trials: StoredBaseline | None = None
     cases: tuple[PlannedCase, ...] = ()
     trouble: str = ""
     request: TopUpEval | None = None
@@ -96,10 +96,10 @@ class AnchorUpdate:
             anchor.stored_trials = stored_anchor([baseline], anchor.version, key_of(eval_))
             return anchor
         key = key_of(anchor.eval)
-        matching = (x for x in baseline.anchors if not x.baseline.key.differences(key))
+        matching = (x for x in baseline.anchors if not x.key.differences(key))
         anchor.stored_trials = next(matching, None)
         if anchor.stored_trials is None and (stored_baseline := baseline.find(key)) is not None:
-            anchor.stored_trials = AnchorTrials(baseline=replace(stored_baseline, audit_digest=""))
+            anchor.stored_trials = replace(stored_baseline, audit_digest="")
         anchor_cases = (PlannedCase(anchor.eval, case.case) for case in cases)
         anchor.cases = tuple(case for case in anchor_cases if _can_render(case))
         if left_out := len(cases) - len(anchor.cases):
@@ -127,7 +127,7 @@ class AnchorUpdate:
         baseline = add_session(request.top_up, trials.facts, now=now, models=trials.models)
         if baseline.cases:
             self.has_new_trials = self.has_new_trials or any(trials.facts.values())
-            self.stored_trials = AnchorTrials(baseline=baseline, drawn_for=before)
+            self.stored_trials = replace(baseline, drawn_for=before)
 
     def compare(self, baseline: StoredBaseline, *, complete: bool) -> None:
         """Compare the current version with the anchor; only a complete one is suspected."""
@@ -151,7 +151,7 @@ class AnchorUpdate:
         self, eval_: Eval, *, now: datetime, policy: TopUpPolicy, restart: bool = False
     ) -> TopUpEval:
         """The trials of the anchor by a policy."""
-        baselines = (self.stored_trials.baseline,) if self.stored_trials is not None else ()
+        baselines = (self.stored_trials,) if self.stored_trials is not None else ()
         plan = top_up(
             Baseline(prompt=eval_.prompt.name, baselines=baselines),
             key_of(eval_),
@@ -172,7 +172,7 @@ class AnchorUpdate:
         if measured != {*request.top_up.trials_by_case}:
             return
         baseline_of_day = add_session(request.top_up, trials.facts, now=now, models=trials.models)
-        self.stored_trials = AnchorTrials(baseline=baseline_of_day, drawn_for=baseline.key.prompt)
+        self.stored_trials = replace(baseline_of_day, drawn_for=baseline.key.prompt)
         self.has_new_trials = True
         self.compare(baseline, complete=True)
 

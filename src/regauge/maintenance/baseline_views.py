@@ -131,16 +131,16 @@ def _anchor_of(
 ) -> AnchorComparison | None:
     """The comparison of a baseline with the baseline's anchor; None without one."""
     anchors = (
-        stored_anchor([baseline], trials.baseline.version, stored_baseline.key)
+        stored_anchor([baseline], trials.version, stored_baseline.key)
         for trials in baseline.anchors
     )
     anchor = next((trials for trials in anchors if trials is not None), None)
-    if anchor is None or anchor.baseline.version == stored_baseline.version:
+    if anchor is None or anchor.version == stored_baseline.version:
         return None
     accepted: Collection[str] = ()
     with suppress(RegaugeError):
         prompt = load_prompt(baseline.prompt, root=project.root)
-        accepted = accepted_since(prompt, anchor.baseline.version)
+        accepted = accepted_since(prompt, anchor.version)
     return compare_baselines(anchor, stored_baseline, accepted=accepted)
 
 

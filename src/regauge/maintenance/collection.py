@@ -291,15 +291,12 @@ def with_evals(
     )
     arguments = [
         _from_here(path),
-        *(("-p", "regauge") if is_left_out else ()),
+        *(["-pregauge"] if is_left_out else []),
         f"--rootdir={_from_here(project.root)}",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:deepeval",  # it loads for seconds, and has no part in evals
-        "-p",
+        "-pno:cacheprovider",
+        "-pno:deepeval",  # it loads for seconds, and has no part in evals
         # No test runs, and it collects garbage ten times at the end: 0.1 s of 1.4.
-        "no:unraisableexception",
+        "-pno:unraisableexception",
         # Nothing is asserted, and what is imported already cannot be rewritten.
         "--assert=plain",
         # Plugins warn of settings that are nothing to this command, before reports are silenced.

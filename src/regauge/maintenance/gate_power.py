@@ -58,7 +58,6 @@ class GatePower:
             if case.numbers
         ]
         counts = [case.total for case in measured_cases]
-        required = cases_needed(counts, policy, target, at_most=SIMULATED_MAX) if target else None
         checks = sum(len(case.checks) for case in measured_cases)
         return cls(
             prompt=baseline.prompt,
@@ -66,7 +65,9 @@ class GatePower:
             target=target,
             counts=counts,
             line=sensitivity_line(counts, policy, seed=seed, checks=checks, cases=cases),
-            needed_cases=required.cases if required is not None else None,
+            needed_cases=cases_needed(counts, policy, target, at_most=SIMULATED_MAX)
+            if target
+            else None,
             needed_draws=first_trials_needed(counts, policy, target) if target else None,
         )
 

@@ -122,7 +122,7 @@ class Result:
 
 
 def missing_reason(error: RegaugeError) -> tuple[str, bool]:
-    """Why trials are missing, and whether for another reason than the budget."""
+    """The reason for missing trials, and whether it is another one than the budget."""
     if isinstance(error, BudgetError):
         return "out of budget", False
     if isinstance(error, MissingRecordingError):

@@ -155,13 +155,11 @@ def _tool_calls(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     calls = list_of(message.get("tool_calls"))
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
-    tool_calls: list[ToolCall] = []
-    for call in map(mapping_of, calls):
-        function = mapping_of(call.get("function"))
-        tool_calls.append(
-            read_tool_call(call.get("id"), function.get("name"), function.get("arguments"))
-        )
-    return tuple(tool_calls)
+    return tuple(
+        read_tool_call(call.get("id"), function.get("name"), function.get("arguments"))
+        for call in map(mapping_of, calls)
+        for function in [mapping_of(call.get("function"))]
+    )
 
 
 def read_logprobs(value: object) -> tuple[TokenLogprob, ...]:

@@ -48,7 +48,13 @@ _DEFAULTS: Final[Mapping[str, _ApiDefaults]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """An endpoint as one run sees it."""
+    """An endpoint as one run sees it.
+
+    Attributes:
+        name: The provider's name in model ids.
+        settings: Its table in `[tool.regauge.providers]`; its key `options` is free-form.
+        environ: The environment of the run.
+    """
 
     name: str
     settings: EndpointSettings

@@ -33,6 +33,7 @@ _PERMANENT: Final = {401: "authentication", 403: "permission", 404: "not-found"}
 _QUOTA: Final = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 # Anthropic has no status of its own for an account without credit.
 _NO_CREDIT: Final = re.compile(r"credit balance is too low", re.IGNORECASE)
+_UNPAID: Final = {429: _QUOTA, 400: _NO_CREDIT}
 # Gemini and xAI reject a key with 400.
 _REJECTED_KEY: Final = re.compile(
     r"api[ _]key[ _](is )?(not valid|invalid|expired)|(invalid|incorrect|expired) api[ _]key",
@@ -184,9 +185,7 @@ def refusal_error(
     """
     error = read_error_response(body)
     message = f"{endpoint} returned {status_text or status}: {error.message or 'no reason given'}"
-    quota_words = {HTTPStatus.TOO_MANY_REQUESTS: _QUOTA, HTTPStatus.BAD_REQUEST: _NO_CREDIT}.get(
-        status
-    )
+    quota_words = _UNPAID.get(status)
     exhausted = quota_words is not None and quota_words.search(error.message)
     # Gemini has the same message for limits per minute, and adds when to retry.
     is_unpaid = status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.search(error.code)

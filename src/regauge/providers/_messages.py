@@ -151,14 +151,11 @@ def _tool(tool: Mapping[str, JSON]) -> dict[str, JSON]:
     function = tool.get("function")
     if not isinstance(function, dict):
         return dict(tool)
-    tool_fields: dict[str, JSON] = {
+    return {
         "name": function.get("name"),
         "input_schema": function.get("parameters") or {"type": "object", "properties": {}},
+        **{key: function[key] for key in ("description", "strict") if key in function},
     }
-    for key in ("description", "strict"):
-        if key in function:
-            tool_fields[key] = function[key]
-    return tool_fields
 
 
 def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
@@ -178,7 +175,7 @@ def _tool_choice(choice: JSON, *, parallel: JSON) -> dict[str, JSON] | None:
 
 def _request_error(request: CompletionRequest, problem: str, fix: str) -> ProviderError:
     message = f"{request.origin or 'the prompt'} has {problem}"
-    return ProviderError(message, fix=f"{fix}", kind="bad-request")
+    return ProviderError(message, fix=fix, kind="bad-request")
 
 
 def read_completion(content: bytes, *, endpoint: str) -> Completion:

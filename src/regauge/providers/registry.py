@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from regauge.project import Settings
     from regauge.providers._types import Provider
 
-    ProviderFactory: TypeAlias = Callable[["ProviderContext"], Provider]
+    ProviderFactory: TypeAlias = Callable[[Endpoint], Provider]
 
 APIS: Final = ("openai", "responses", "anthropic")
 """The APIs that regauge supports itself."""
@@ -32,30 +31,11 @@ _USUAL: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderContext:
-    """The settings for creating a registered provider.
+ProviderContext: TypeAlias = Endpoint
+"""The endpoint of a registered provider: its name, its table of the settings, the environment.
 
-    A provider whose class has `local = True` is called directly, without retries and pace.
-
-    Attributes:
-        name: The provider's name in model ids.
-        settings: Its table in `[tool.regauge.providers]`; its key `options` is free-form.
-        environ: The environment of the run.
-    """
-
-    name: str
-    settings: EndpointSettings
-    environ: Mapping[str, str]
-
-    async def fetch_key(self) -> str:
-        """Return the key: the value of `api_key_env`, or the output of `api_key_command`.
-
-        Raises:
-            ProviderError: There is none.
-        """
-        endpoint = Endpoint(name=self.name, settings=self.settings, environ=self.environ)
-        return await endpoint.fetch_key()
+A provider whose class has `local = True` is called directly, without retries and pace.
+"""
 
 
 @cache

@@ -93,18 +93,6 @@ class Attempt:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditRefusal:
-    """The reason to reject an edit without a test; empty if there is none.
-
-    Attributes:
-        attempt: The place in the memory of the attempt behind it; None without one.
-    """
-
-    reason: str = ""
-    attempt: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Memory:
     """All edits that were tried, and all earlier best texts."""
@@ -127,12 +115,17 @@ class Memory:
 
     def refuses(self, failure_mode: str, before: PromptText, after: PromptText) -> str:
         """The reason to reject an edit without a test; empty if there is none."""
-        return self.refusal(failure_mode, before, after).reason
+        return self.refusal(failure_mode, before, after)[0]
 
-    def refusal(self, failure_mode: str, before: PromptText, after: PromptText) -> EditRefusal:
-        """The reason to reject an edit without a test, and the attempt behind it."""
+    def refusal(
+        self, failure_mode: str, before: PromptText, after: PromptText
+    ) -> tuple[str, int | None]:
+        """The reason to reject an edit without a test, and the place of the attempt behind it.
+
+        The reason is empty if there is none; some reasons have no attempt.
+        """
         if after.shape in self.incumbents:
-            return EditRefusal(reason="it leads back to a text that was replaced")
+            return "it leads back to a text that was replaced", None
         changed, places = changed_statements(before, after), changed_places(before, after)
         matches = [
             t
@@ -145,34 +138,26 @@ class Memory:
                 or _includes_edit(changed, _lines(t))
             )
         ]
-        against = next((t for t in matches if t.result in AGAINST), None)
-        if against is not None:
-            return self._refusal(against, "this text was tried before")
+        refusals = [(t, "this text was tried before") for t in matches if t.result in AGAINST]
         for result, chances in _CHANCES.items():
             attempts = [t for t in matches if t.result == result]
             if len(attempts) >= chances:
-                return self._refusal(attempts[-1], f"this text was tried {chances} times before")
-        near = next(
-            (
-                t
-                for t in self.lessons(failure_mode)
-                if t.result in AGAINST
-                # A rule may be followed in one place and not in another; a user's rejection
-                # holds everywhere.
-                and (t.places == places or t.result == _REJECTED_BY_USER)
-                and are_near_duplicates(changed, _lines(t))
-            ),
-            None,
-        )
-        return (
-            self._refusal(near, "nearly the same edit was tried before") if near else EditRefusal()
-        )
-
-    def _refusal(self, attempt: Attempt, text: str) -> EditRefusal:
-        result, detail = attempt.result, attempt.detail
-        detail = f", as {detail}" if result == _REJECTED_BY_USER and detail else ""
-        reason = f"{text}: {result}{detail}"
-        return EditRefusal(reason=reason, attempt=self.attempts.index(attempt))
+                refusals.append((attempts[-1], f"this text was tried {chances} times before"))
+        refusals += [
+            (t, "nearly the same edit was tried before")
+            for t in self.lessons(failure_mode)
+            if t.result in AGAINST
+            # A rule may be followed in one place and not in another; a user's rejection
+            # holds everywhere.
+            and (t.places == places or t.result == _REJECTED_BY_USER)
+            and are_near_duplicates(changed, _lines(t))
+        ]
+        if not refusals:
+            return "", None
+        attempt, text = refusals[0]
+        is_by_user = attempt.result == _REJECTED_BY_USER and attempt.detail
+        detail = f", as {attempt.detail}" if is_by_user else ""
+        return f"{text}: {attempt.result}{detail}", self.attempts.index(attempt)
 
     def lessons(self, failure_mode: str) -> tuple[Attempt, ...]:
         """Earlier edits for the same failures, with their results."""

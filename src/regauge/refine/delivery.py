@@ -665,7 +665,7 @@ def _variances(state: LoopState) -> dict[str, dict[str, JSON]]:
 
 def _revision(subject: Subject, state: LoopState, revision: Revision) -> RevisionDocument:
     name = f"{subject.prompt.path.parent.name}/{subject.prompt.path.name}"
-    old, new = subject.source.splitlines(), revision.text.splitlines()
+    old, new = subject.prompt.source.splitlines(), revision.text.splitlines()
     diff = difflib.unified_diff(old, new, f"a/{name}", f"b/{name}", lineterm="")
     body = list(difflib.ndiff(subject.text.full_text.split("\n"), state.text.full_text.split("\n")))
     return RevisionDocument(

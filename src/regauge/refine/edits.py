@@ -12,7 +12,7 @@ import re
 import textwrap
 import tomllib
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, product
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -276,10 +276,11 @@ class Edit:
     strategy: str
     proposer: str
     rationale: str = ""
-    digest: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "digest", digest_of([op_to_json(op) for op in self.ops]))
+    @property
+    def digest(self) -> str:
+        """The digest of the operations."""
+        return digest_of([op_to_json(op) for op in self.ops])
 
     def to_json(self) -> dict[str, JSON]:
         """A plain document, for the audit trail."""

@@ -457,7 +457,7 @@ class Refinement:
             self.subject = replace(self.subject, releases=releases)
             if earlier is not None:
                 as_it_was = parse_prompt(source, path=self.subject.prompt.path)
-                self.subject = replace(self.subject, prompt=as_it_was, source=source)
+                self.subject = replace(self.subject, prompt=as_it_was)
         model = options.model or self.subject.model
         if not model:
             raise UsageError(
@@ -554,7 +554,7 @@ class Refinement:
 
     def run(self, run: Run, listen: Callable[[Note], None]) -> LoopState:
         """Run from the beginning."""
-        run.before.write_bytes(self.subject.source.encode())
+        run.before.write_bytes(self.subject.prompt.source.encode())
         trail = TrailFile.begin(run.trail, self._describe_run())
         return self._drive(begin(self.config, self.memory), trail, listen)
 

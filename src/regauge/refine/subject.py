@@ -59,7 +59,6 @@ class Subject:
     """
 
     prompt: Prompt
-    source: str
     model: str
     members: Mapping[str, PlannedCase]
     releases: tuple[Release, ...]
@@ -79,7 +78,7 @@ class Subject:
     def file_with(self, text: PromptText) -> str:
         """The prompt's file with other messages."""
         contents = [message.content for message in text.messages]
-        return set_contents(self.source, contents, path=self.prompt.path)
+        return set_contents(self.prompt.source, contents, path=self.prompt.path)
 
     def prompt_with(self, text: PromptText) -> Prompt:
         """The prompt with other messages, read back from the text of its file."""
@@ -98,7 +97,7 @@ class Subject:
         for text in (*texts, longer):  # messages that share a text change together
             if text != contents:
                 try:
-                    set_contents(self.source, text, path=self.prompt.path)
+                    set_contents(self.prompt.source, text, path=self.prompt.path)
                 except PromptError as error:
                     errors.append(error)
                 else:
@@ -148,7 +147,6 @@ def subject_of(
     models = (str(case.eval.model) for case in planned_cases if case.eval.target is None)
     return Subject(
         prompt=prompt,
-        source=prompt.source,
         model=next(models, prompt.model or project.settings.model or ""),
         members=members,
         releases=_releases(project, prompt),

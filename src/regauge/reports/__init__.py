@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from regauge.reports._decide_again import decide_again as decide_again
     from regauge.reports._documents import (
         SCHEMA_VERSION as SCHEMA_VERSION,
+        CallUsage as CallUsage,
         CaseDocument as CaseDocument,
         Cause as Cause,
         DecisionDocument as DecisionDocument,

@@ -320,14 +320,15 @@ def judge_lines(evals: Sequence[EvalSummary]) -> list[StyledLine]:
     for eval_ in evals:
         if eval_.cut_off:
             lines.append(StyledLine(cut_off_note(eval_, names)))
-        if eval_.judge_calls:
-            live = f", {eval_.judge_live} live" if eval_.judge_live else ""
-            retried = f", {eval_.judge_retries} retries" if eval_.judge_retries else ""
-            tokens = quantity(eval_.judge_input_tokens + eval_.judge_output_tokens)
+        usage = eval_.judge_usage
+        if usage.calls:
+            live = f", {usage.live} live" if usage.live else ""
+            retried = f", {usage.retries} retries" if usage.retries else ""
+            tokens = quantity(usage.input_tokens + usage.output_tokens)
             lines.append(
                 StyledLine(
-                    f"judge calls: {_full_name(eval_, names)}, {eval_.judge_calls}{live}{retried},"
-                    f" {tokens} tokens, {money(eval_.judge_cost_usd)},"
+                    f"judge calls: {_full_name(eval_, names)}, {usage.calls}{live}{retried},"
+                    f" {tokens} tokens, {money(usage.cost_usd)},"
                     f" {duration(eval_.judge_latency_s)} per judgement",
                     "quiet",
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from regauge.errors import UsageError
 from regauge.gate import (
@@ -13,43 +13,32 @@ from regauge.gate import (
     GateCase,
     facts_of_row,
     final_decision,
-    sensitivity_line_of,
 )
-from regauge.providers import shown_output
 from regauge.reports._console import prompt_of_eval
 from regauge.reports._next_step import lasting_fix, next_step
 from regauge.reports.decisions import (
-    CaseEvidence,
-    are_models,
-    case_document,
+    case_documents,
     held_to_floor,
-    output_documents,
     reasons_of,
+    sensitivity_of,
     status_counts,
     suite_test,
 )
-from regauge.wording import cause_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from regauge.gate import (
         Baseline,
         GateOutcome,
         GatePolicy,
-        Side,
     )
     from regauge.gate.baselines import StoredBaseline
     from regauge.reports._documents import (
-        CaseDocument,
         DecisionDocument,
-        OutputDocument,
         PromptDocument,
+        Rows,
     )
-
-
-# By prompt, case and side: the trials, sorted by number.
-_Rows: TypeAlias = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
 def decide_again(
@@ -108,16 +97,24 @@ def decide_again(
         base_unavailable=document.base_unavailable,
         not_run=document.not_run,
     )
-    line = sensitivity_line_of(outcome)
     decided = document.model_copy(
         update={
             "decision": decision,
             "exit_code": EXIT_CODES[decision],
             "reasons": [audit.message, *reasons] if audit is not None else reasons,
             "prompts": prompts,
-            "cases": _case_documents(document, outcome, cases, recorded),
+            "cases": case_documents(
+                outcome,
+                cases,
+                recorded,
+                prompts=document.prompts,
+                locations={
+                    (case.prompt, case.case): (case.node, case.location) for case in document.cases
+                },
+                base_unavailable=document.base_unavailable,
+            ),
             "calls": document.calls.model_copy(update={"live": 0, "cost_usd": 0.0}),
-            "sensitivity": str(line) if line is not None else "",
+            "sensitivity": sensitivity_of(outcome),
             "policy": policy,
             "looser_options": [*document.looser_options, *looser_options],
             "gate_cases": cases,
@@ -127,38 +124,11 @@ def decide_again(
     missing = " ".join([document.rerun_command, *looser_options])
     if document.decision in {"unmeasured", "undecided"}:
         missing = document.next.command
-    causes = (row["cause"] for rows_ in recorded.values() for row in rows_ if row["cause"])
-    fix = lasting_fix((cause["kind"], cause["message"]) for cause in causes)
-    return decided.model_copy(update={"next": next_step(decided, missing, fix=fix)})
+    step = next_step(decided, missing, fix=lasting_fix(recorded))
+    return decided.model_copy(update={"next": step})
 
 
-def _case_documents(
-    document: DecisionDocument, outcome: GateOutcome, cases: Sequence[GateCase], recorded: _Rows
-) -> list[CaseDocument]:
-    before = {(case.prompt, case.case): case for case in document.cases}
-    other_models = {
-        prompt.prompt
-        for prompt in document.prompts
-        if prompt.base_model and are_models(prompt.base_model, prompt.model)
-    }
-    return [
-        case_document(
-            outcome,
-            case,
-            report,
-            _recorded_evidence(
-                case,
-                before[case.key],
-                recorded,
-                across_models=case.prompt in other_models,
-                base_unavailable=case.prompt in document.base_unavailable,
-            ),
-        )
-        for case, report in zip(cases, outcome.cases, strict=True)
-    ]
-
-
-def _outcome(cases: Sequence[GateCase], policy: GatePolicy, recorded: _Rows) -> GateOutcome:
+def _outcome(cases: Sequence[GateCase], policy: GatePolicy, recorded: Rows) -> GateOutcome:
     """The gate's decision on recorded trials only."""
     gate = Gate(cases, policy)
     by_key = {case.key: case for case in cases}
@@ -176,10 +146,10 @@ def _outcome(cases: Sequence[GateCase], policy: GatePolicy, recorded: _Rows) -> 
     return gate.outcome()
 
 
-def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> _Rows:
+def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> Rows:
     """The trials by eval, case and side, sorted by number."""
     keys = {case.node: (case.prompt, case.case) for case in document.cases if case.node}
-    by_case: _Rows = defaultdict(list)
+    by_case: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         key = keys.get(row["node"])
         if key is not None and row.get("side") is not None:
@@ -189,39 +159,8 @@ def _by_case(document: DecisionDocument, rows: Iterable[dict[str, Any]]) -> _Row
     return by_case
 
 
-def _recorded_evidence(
-    case: GateCase,
-    before: CaseDocument,
-    recorded: _Rows,
-    *,
-    across_models: bool,
-    base_unavailable: bool,
-) -> CaseEvidence:
-    def read_outputs(side: Side) -> Iterator[list[OutputDocument]]:
-        for row in recorded.get((*case.key, side), ()):
-            if row["cause"] is None and row["source"] is not None:
-                text = shown_output(row["output"], row["refusal"], row.get("messages", ()))
-                failures = [
-                    (verdict["judge"], verdict["reason"], verdict["expected"], verdict["actual"])
-                    for verdict in row["verdicts"]
-                    if verdict["outcome"] == "fail" and verdict["blocking"]
-                ]
-                yield output_documents(side, row["trial"], text, failures)
-
-    rows = recorded.get((*case.key, "candidate"), ())
-    causes = [row["cause"]["message"] for row in rows if row["cause"]]
-    return CaseEvidence(
-        node=before.node,
-        location=before.location,
-        unmeasured=cause_line(causes[0]) if causes else "",
-        across_models=across_models,
-        base_unavailable=base_unavailable,
-        outputs=read_outputs,
-    )
-
-
 def _with_baseline(
-    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, recorded: _Rows
+    cases: Sequence[GateCase], document: DecisionDocument, baseline: Baseline, recorded: Rows
 ) -> list[GateCase]:
     """The cases, with the baselines of their prompts."""
     baselines: dict[str, StoredBaseline] = {}

@@ -6,14 +6,16 @@ A run is a directory `.regauge/runs/<id>/` with `run.json` (`RunRecord`) and `tr
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 
 from regauge.datasets import SHARDS_MAX
 from regauge.evidence import (  # noqa: TC001 - pydantic reads them
     AnchorReport,
+    AuditReport,
     CaseStatus,
     CheckReport,
     Count,
@@ -190,31 +192,6 @@ class PromptDocument(_Document):
     rules: list[RuleDocument] = []
 
 
-class AuditDocument(_Document):
-    """The candidate's committed completions next to fresh trials of the same requests.
-
-    Attributes:
-        trials: How many were compared.
-        better: Those whose recorded trial passed and whose fresh one failed.
-        worse: The reverse.
-        p_value: The probability of at least this many of the first kind in recordings
-            that were not selected.
-        level: Up to this p-value the recordings count as better than fresh trials.
-        fix: How to record again what is better; empty where the two agree.
-        result: `agree`, `better`, or `base-worse`: better, but the base is below its record today,
-            too.
-    """
-
-    trials: int
-    better: int
-    worse: int
-    p_value: float
-    level: float
-    result: Literal["agree", "base-worse", "better"]
-    message: str
-    fix: str = ""
-
-
 class CallsDocument(_Document):
     """The calls of the gate.
 
@@ -304,7 +281,7 @@ class DecisionDocument(_Document):
     base_commit: str
     reasons: list[str]
     refusals: list[RefusalDocument] = []
-    audit: AuditDocument | None = None
+    audit: AuditReport | None = None
     not_run: int = 0
     notes: list[str] = []
     rejected_before: int = 0
@@ -328,6 +305,28 @@ class DecisionDocument(_Document):
 SCHEMA_VERSION = 1
 
 
+class CallUsage(_Document):
+    """Model calls of judges.
+
+    Attributes:
+        calls: A call that several verdicts share counts for one.
+        live: Of these, calls of this run.
+        retries: Attempts beyond the first, of this run's calls.
+        cost_usd: Of all calls, replayed ones at the recorded cost; null without a price.
+        spent_usd: Of this run's calls.
+        latency_s: Sum of the calls, in seconds; null if one is unknown.
+    """
+
+    calls: NonNegativeInt = 0
+    live: NonNegativeInt = 0
+    retries: NonNegativeInt = 0
+    input_tokens: NonNegativeInt = 0
+    output_tokens: NonNegativeInt = 0
+    cost_usd: NonNegativeFloat | None = 0.0
+    spent_usd: NonNegativeFloat | None = 0.0
+    latency_s: NonNegativeFloat | None = 0.0
+
+
 class VerdictRow(_Document):
     """The verdict of one judge. `score` is from 0 to 1.
 
@@ -337,12 +336,7 @@ class VerdictRow(_Document):
         reason: One line, with the evidence quoted.
         blocking: It is blocking; else advisory.
         status_reason: The reason for its status, for an LLM judge.
-        cost_usd: Of its model calls, replayed ones at the recorded cost; null without a price.
-        spent_usd: Of this run's calls.
-        calls: Model calls; a call that several verdicts share counts for one.
-        live_calls: Of these, calls of this run.
-        retries: Attempts beyond the first, of this run's calls.
-        latency_s: Sum of the calls, in seconds; null if one is unknown.
+        usage: Its model calls, see `usage`; null without any.
         labels: `expected` and `actual` are labels; `actual` is omitted if they agree.
         details: For programs. Rules state `code`, a stable failure code.
     """
@@ -357,14 +351,7 @@ class VerdictRow(_Document):
     actual: Any = None
     blocking: bool = True
     status_reason: str = ""
-    cost_usd: NonNegativeFloat | None = 0.0
-    spent_usd: NonNegativeFloat | None = 0.0
-    calls: NonNegativeInt = 0
-    live_calls: NonNegativeInt = 0
-    retries: NonNegativeInt = 0
-    input_tokens: NonNegativeInt = 0
-    output_tokens: NonNegativeInt = 0
-    latency_s: NonNegativeFloat | None = 0.0
+    usage: CallUsage | None = None
     labels: bool = False
     details: dict[str, Any] = {}
 
@@ -443,6 +430,10 @@ class TrialRow(_Document):
     cost_usd: NonNegativeFloat | None
     attempts: NonNegativeInt
     side: Literal["candidate", "base"] | None = None
+
+
+# By eval, case and side: the rows of the trials of a gate, sorted by number.
+Rows: TypeAlias = Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]
 
 
 class LabelRow(_Document):
@@ -534,10 +525,7 @@ class EvalSummary(_Document):
         spent_usd: Of this run's calls.
         latency_p50_s: Median latency of the calls, in seconds.
         latency_p95_s: The 95th percentile.
-        judge_calls: Model calls of judges, which the numbers above exclude.
-        judge_live: Of these, calls of this run.
-        judge_cost_usd: Of all calls of judges, at the recorded cost; null without a price.
-        judge_spent_usd: Of this run's calls of judges.
+        judge_usage: Model calls of judges, see `usage`; the numbers above exclude them.
         judge_latency_s: Mean latency of a verdict's calls, in seconds.
         all_of_k: The probability that k trials of a case all pass (pass^k), for k from 1 to the
             fewest measured trials of a case; empty with one trial, and with `--gate`.
@@ -571,13 +559,7 @@ class EvalSummary(_Document):
     spent_usd: float | None
     latency_p50_s: float | None
     latency_p95_s: float | None
-    judge_calls: int = 0
-    judge_live: int = 0
-    judge_retries: int = 0
-    judge_input_tokens: int = 0
-    judge_output_tokens: int = 0
-    judge_cost_usd: float | None = 0.0
-    judge_spent_usd: float | None = 0.0
+    judge_usage: CallUsage = CallUsage()
     judge_latency_s: float | None = None
     all_of_k: list[float] = []
     one_of_k: list[float] = []

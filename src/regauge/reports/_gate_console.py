@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from regauge.evidence import CaseStatus, RateDifference
-    from regauge.gate import GateProgress
     from regauge.reports._console import Tone
     from regauge.reports._documents import (
         CaseDocument,
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
         OutputDocument,
         PromptDocument,
     )
+    from regauge.runner import Budget, RunProgress
+
 
 # Longer values are not labels that a message can quote.
 _VALUE_CHARS_MAX = 40
@@ -322,13 +323,13 @@ def status_words(status: CaseStatus) -> str:
     return STATUSES[status].column
 
 
-def gate_progress_line(progress: GateProgress) -> str:
-    """Finished trials of this round, the cost of the run, and the time left."""
+def gate_progress_line(round_number: int, progress: RunProgress, budget: Budget) -> str:
+    """Finished trials of a round, the cost of the run, and the time left."""
     remaining = progress.remaining_s
     left = f", about {remaining:.0f} s left of it" if remaining is not None else ""
     return (
-        f"regauge gate: round {progress.round}, {progress.finished_trials} of"
-        f" {progress.requested_trials} trials, {money(progress.spent_usd)}{left}"
+        f"regauge gate: round {round_number}, {progress.completed} of {progress.total} trials,"
+        f" {money(budget.cost_usd)}{left}"
     )
 
 

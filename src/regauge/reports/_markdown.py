@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,7 @@ _REASON_CHARS_MAX = 200
 _TEXTS = ("prompt", "version", "model")
 _COUNTS = ("cases", "passed", "failed", "tracked", NOT_BLOCKING, "unmeasured")
 _CALLS = ("tokens", "cost", "p50", "p95")
+_HEADLINE = ("cases", "failed", "unmeasured", "tracked_failed", "not_blocking")
 # Within the same limit.
 _FAILED_CASES_MAX = 50
 _CONVERSATIONS_MAX = 5
@@ -196,20 +198,23 @@ def cut_off_notes(evals: Sequence[EvalSummary]) -> list[str]:
 
 def run_headline(record: RunRecord) -> str:
     """The counts of a run without a decision, in words."""
-    failed = sum(eval_.failed for eval_ in record.evals)
-    unmeasured = sum(eval_.unmeasured for eval_ in record.evals)
-    not_blocking = sum(eval_.not_blocking for eval_ in record.evals)
-    count = plural(sum(eval_.cases for eval_ in record.evals), "case")
-    apart = failed_tests_text(record.failed_tests)
-    if record.status == "interrupted":
-        return f"interrupted after {count}{apart}"
-    if failed or unmeasured:
-        return f"{failed} of {count} failed, {unmeasured} unmeasured{apart}"
+    counts: Counter[str] = Counter()
+    for eval_ in record.evals:
+        counts.update({name: getattr(eval_, name) for name in _HEADLINE})
+    if not counts["cases"]:
+        return f"nothing was measured{failed_tests_text(record.failed_tests)}"
+    cases = plural(counts["cases"], "case")
+    text = f"{counts['failed']} of {cases} failed" if counts["failed"] else f"{cases}, none failed"
     if record.awaits_decision:
-        return f"trials of a gate, no decision yet{apart}"
-    if not_blocking:
-        return f"{count}, {not_blocking} failed without blocking{apart}"
-    return f"{count}, none failed{apart}"
+        text = "trials of a gate, no decision yet"
+    if unmeasured := counts["unmeasured"]:
+        text += f", {unmeasured} unmeasured"
+    if tracked := counts["tracked_failed"]:
+        text += f" ({tracked} tracked did, which block nothing)"
+    if not_blocking := counts["not_blocking"]:
+        text += f" ({not_blocking} failed without blocking)"
+    begin = "interrupted: " if record.status == "interrupted" else ""
+    return f"{begin}{text}{failed_tests_text(record.failed_tests)}"
 
 
 def failed_test_blocks(tests: Mapping[str, str]) -> list[str]:
@@ -271,11 +276,12 @@ def _criteria_notes(evals: Sequence[EvalSummary]) -> list[str]:
 
 def _judge_notes(evals: Sequence[EvalSummary]) -> list[str]:
     """The model calls of judges, and the advisory judges."""
-    calls = sum(eval_.judge_calls for eval_ in evals)
+    usages = [eval_.judge_usage for eval_ in evals]
+    calls = sum(usage.calls for usage in usages)
     notes: list[str] = []
     if calls:
-        tokens = sum(eval_.judge_input_tokens + eval_.judge_output_tokens for eval_ in evals)
-        cost = money(sum_if_known(eval_.judge_cost_usd for eval_ in evals))
+        tokens = sum(usage.input_tokens + usage.output_tokens for usage in usages)
+        cost = money(sum_if_known(usage.cost_usd for usage in usages))
         call_count = plural(calls, "model call")
         notes += ["", f"Judges made {call_count}: {quantity(tokens)} tokens, {cost}."]
     advisory = [(eval_, judge) for eval_ in evals for judge in eval_.judges if not judge.blocking]

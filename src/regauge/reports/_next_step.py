@@ -10,9 +10,9 @@ from regauge.reports._console import prompt_of_eval
 from regauge.reports._documents import NextDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from regauge.reports._documents import DecisionDocument
+    from regauge.reports._documents import DecisionDocument, Rows
 
 # Kinds of failures that persist in further calls: of targets, services, conversations, judges.
 _LASTING = frozenset({
@@ -23,15 +23,12 @@ _LASTING = frozenset({
 })  # fmt: skip
 
 
-def lasting_fix(errors: Iterable[tuple[str, str]]) -> str:
-    """The fix of the first failure that would persist, of the base last; empty without one.
-
-    Args:
-        errors: Pairs of kind and message.
-    """
-    base_last = sorted(errors, key=lambda error: error[0] == "unavailable")
-    fixes = (message.partition("\n  fix: ")[2] for kind, message in base_last if kind in _LASTING)
-    return next(filter(None, fixes), "")
+def lasting_fix(rows: Rows) -> str:
+    """The fix of the first failure that would persist, of the base last; empty without one."""
+    causes = [row["cause"] for trials in rows.values() for row in trials if row["cause"]]
+    causes.sort(key=lambda cause: cause["kind"] == "unavailable")
+    lasting = (cause["message"] for cause in causes if cause["kind"] in _LASTING)
+    return next(filter(None, (message.partition("\n  fix: ")[2] for message in lasting)), "")
 
 
 def next_step(

@@ -246,7 +246,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         if verdict.get("status_reason"):  # an LLM judge
             line[f"blocking.{judge}"] = verdict.get("blocking", True)
             for key in ("calls", "cost_usd", "latency_s"):
-                line[f"{key}.{judge}"] = verdict.get(key)
+                line[f"{key}.{judge}"] = (verdict.get("usage") or {}).get(key)
     return line
 
 

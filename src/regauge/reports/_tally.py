@@ -13,7 +13,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from regauge.model_id import is_simulated
-from regauge.reports._documents import EvalSummary, JudgeName, LabelRow, ModelComparison
+from regauge.reports._documents import CallUsage, EvalSummary, JudgeName, LabelRow, ModelComparison
 from regauge.wording import printable
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class CauseGroup:
 
 
 # Fields of a verdict row on its model calls.
-_CALL_COUNTS: Final = ("calls", "live_calls", "retries", "input_tokens", "output_tokens")
+_CALL_COUNTS: Final = ("calls", "live", "retries", "input_tokens", "output_tokens")
 # Amounts whose sum does not depend on their order, 8 bytes each; NaN is an unknown one.
 Amounts: TypeAlias = "array[float]"
 
@@ -219,13 +219,12 @@ class _JudgeCount:
         # A gate re-runs suspicious cases; one trial per case keeps the counts unbiased.
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
-        if "cost_usd" in verdict:
-            _add(usage.costs_usd, verdict["cost_usd"])
-            _add(usage.spent_usd, verdict.get("spent_usd", 0.0))
-        if verdict.get("calls"):
-            usage.counts["judgements"] += 1
-            usage.counts.update({name: verdict.get(name, 0) for name in _CALL_COUNTS})
-            _add(usage.latencies_s, verdict.get("latency_s", 0.0))
+        if calls := verdict.get("usage"):
+            _add(usage.costs_usd, calls["cost_usd"])
+            _add(usage.spent_usd, calls["spent_usd"])
+            _add(usage.latencies_s, calls["latency_s"])
+            usage.counts["judgements"] += calls["calls"] > 0
+            usage.counts.update({name: calls[name] for name in _CALL_COUNTS})
 
     def join(self, other: _JudgeCount) -> None:
         self.usage.join(other.usage)
@@ -383,8 +382,7 @@ class _EvalCount:
         of_judges = _Usage()
         for judge in judges:
             of_judges.join(judge.usage)
-        judge_counts, judge_latency_s = of_judges.counts, _total(of_judges.latencies_s)
-        judgements = judge_counts["judgements"]
+        judge_latency_s, judgements = _total(of_judges.latencies_s), of_judges.counts["judgements"]
         # The passed and all trials of each case; none in a gate run.
         counts = Counter[tuple[int, int]]()
         if first.get("side") is None:
@@ -421,13 +419,12 @@ class _EvalCount:
             side=first.get("side"),
             all_of_k=all_of_k(counts) if several else [],
             one_of_k=one_of_k(counts) if several else [],
-            judge_calls=judge_counts["calls"],
-            judge_live=judge_counts["live_calls"],
-            judge_retries=judge_counts["retries"],
-            judge_input_tokens=judge_counts["input_tokens"],
-            judge_output_tokens=judge_counts["output_tokens"],
-            judge_cost_usd=_total(of_judges.costs_usd),
-            judge_spent_usd=_total(of_judges.spent_usd),
+            judge_usage=CallUsage(
+                **{name: of_judges.counts[name] for name in _CALL_COUNTS},
+                cost_usd=_total(of_judges.costs_usd),
+                spent_usd=_total(of_judges.spent_usd),
+                latency_s=judge_latency_s,
+            ),
             judge_latency_s=None
             if judge_latency_s is None or not judgements
             else judge_latency_s / judgements,
@@ -613,9 +610,7 @@ def _advisory_checks(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 "outcome": check["outcome"],
                 "blocking": False,
                 "status_reason": check["advisory"],
-                "calls": 0,  # counted with the verdict on all checks
-                "cost_usd": 0.0,
-                "spent_usd": 0.0,
+                "usage": None,  # counted with the verdict on all checks
             }
 
 

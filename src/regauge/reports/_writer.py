@@ -8,7 +8,7 @@ import os
 import platform
 import shutil
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from math import isfinite
@@ -30,7 +30,7 @@ from regauge.providers import shown_messages
 from regauge.recordings import map_texts
 from regauge.reports._documents import GitState, JobState, RunRecord, ShardEval
 from regauge.reports._tally import RunTally
-from regauge.runner import MissingCompletions, MissingJudgements
+from regauge.runner import CallTotals, MissingCompletions, MissingJudgements
 from regauge.strict_json import is_list, is_mapping
 
 if TYPE_CHECKING:
@@ -330,19 +330,10 @@ def _verdict_row(judged_verdict: JudgedVerdict) -> dict[str, JSON]:
         row["blocking"] = False
     if judged_verdict.status_reason:
         row["status_reason"] = judged_verdict.status_reason
-    calls = judged_verdict.calls
-    if calls is None:
-        if verdict.cost_usd:
-            row["cost_usd"] = verdict.cost_usd
-    else:
-        row["cost_usd"] = calls.cost_usd
-        row["spent_usd"] = calls.spent_usd
-        row["calls"] = calls.calls
-        row["live_calls"] = calls.live
-        row["retries"] = calls.retries
-        row["input_tokens"] = calls.input_tokens
-        row["output_tokens"] = calls.output_tokens
-        row["latency_s"] = calls.latency_s
+    if judged_verdict.calls is not None:
+        row["usage"] = asdict(judged_verdict.calls)
+    elif verdict.cost_usd:
+        row["usage"] = asdict(CallTotals(cost_usd=verdict.cost_usd))
     if verdict.details:
         row["details"] = dict(verdict.details)
     return row

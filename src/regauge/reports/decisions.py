@@ -6,26 +6,24 @@ import re
 from collections import Counter
 from dataclasses import replace
 from difflib import SequenceMatcher, unified_diff
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from regauge.errors import ProviderError
+from regauge.errors import RecordingError
 from regauge.gate import (
     EXIT_CODES,
     GateCase,
     MessageContext,
     case_message,
-    cause_of_case,
     control_note,
     critical_note,
     final_decision,
     reason_message,
+    sensitivity_line_of,
 )
 from regauge.model_id import is_simulated
 from regauge.project import TARGET_KINDS
-from regauge.providers import shown_messages, shown_output, sum_if_known
+from regauge.providers import shown_output, sum_if_known
 from regauge.reports._documents import (
-    AuditDocument,
     CallsDocument,
     CaseDocument,
     DecisionDocument,
@@ -37,9 +35,10 @@ from regauge.reports._documents import (
 )
 from regauge.reports._gate_console import broke_words
 from regauge.reports._next_step import lasting_fix, next_step
+from regauge.reports._writer import rows_of
 from regauge.reports.mutants import guards_document
-from regauge.runner import CallTotals
-from regauge.wording import plural
+from regauge.runner import EvalResult
+from regauge.wording import cause_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -58,46 +57,73 @@ if TYPE_CHECKING:
     )
     from regauge.mutate import ChangedGuards
     from regauge.prompts import Prompt
-    from regauge.reports._documents import GuardsDocument
-    from regauge.runner import SourcedCompletion, Trial
+    from regauge.reports._documents import GuardsDocument, Rows
+    from regauge.runner import PlannedCase
+
 # As `git diff` shows.
 _CONTEXT_LINES = 3
 # The order of the sections of a prompt file in a diff; others come between.
 _SECTIONS = {"messages": 0, "version": 2, "changelog": 2}
 # Sections that a decision shows next to the diff.
 _STATED = frozenset({"version", "changelog"})
+_TOKENS = ("input_tokens", "output_tokens")
 _KEY = re.compile(r"([A-Za-z]\w*):")
 
 
-def calls_of(decided: GateResult) -> CallsDocument:
-    """The trials of a gate run by kind, and the usage of live calls."""
+def rows_of_gate(decided: GateResult, nodes: Mapping[int, str]) -> Rows:
+    """The rows of a gate run's trials, as in its record.
+
+    Args:
+        nodes: The pytest item of each planned case, by `id` of the case.
+    """
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for comparison in decided.compared_cases:
+        node = nodes.get(id(comparison.candidate), "")
+        sides: tuple[tuple[Side, PlannedCase | None], ...] = (
+            ("candidate", comparison.candidate),
+            ("base", comparison.base),
+        )
+        for side, planned_case in sides:
+            trials = tuple(decided.trials.get((*comparison.case.key, side), ()))
+            if planned_case is not None and trials:
+                eval_, case = planned_case.eval, planned_case.case
+                result = EvalResult(eval=eval_, case=case, trials=trials, node_id=node)
+                rows[*comparison.case.key, side] = list(rows_of(result, side=side))
+    return rows
+
+
+def calls_of(rows: Rows, first_trials: Mapping[str, int]) -> CallsDocument:
+    """The trials of a gate run by kind, and the usage of live calls.
+
+    Args:
+        first_trials: Trials of every case in the first round, by eval.
+    """
     kinds: Counter[str] = Counter()
-    totals: list[CallTotals] = []
-    for (prompt, _, side), trials in decided.trials.items():
-        first_trials = decided.outcome.first_trials.get(prompt, 1)
-        for number, trial in enumerate(trials):
-            if trial.sourced_completion is not None:
-                first = "first" if number < first_trials else "follow_up"
-                kinds["base" if side == "base" else first] += 1
-                totals += _usage_of(trial, trial.sourced_completion)
+    tokens: Counter[str] = Counter()
+    costs_usd: list[float | None] = []
+    for (prompt, _, side), trials in rows.items():
+        for number, row in enumerate(trials):
+            if row["source"] is None:
+                continue
+            first = "first" if number < first_trials.get(prompt, 1) else "follow_up"
+            kinds["base" if side == "base" else first] += 1
+            usages = [verdict.get("usage") for verdict in row["verdicts"]]
+            if row["source"] == "live":
+                usages.insert(0, {**row, "live": 1, "spent_usd": row["cost_usd"]})
+            for usage in usages:
+                if usage and usage["live"]:
+                    kinds["live"] += usage["live"]
+                    tokens.update({name: usage[name] for name in _TOKENS})
+                    costs_usd.append(usage["spent_usd"])
     return CallsDocument(
         first=kinds["first"],
         follow_up=kinds["follow_up"],
         base=kinds["base"],
-        live=sum(call_totals.live for call_totals in totals),
-        input_tokens=sum(call_totals.input_tokens for call_totals in totals),
-        output_tokens=sum(call_totals.output_tokens for call_totals in totals),
-        cost_usd=sum_if_known(call_totals.spent_usd for call_totals in totals),
+        live=kinds["live"],
+        cost_usd=sum_if_known(costs_usd),
+        input_tokens=tokens["input_tokens"],
+        output_tokens=tokens["output_tokens"],
     )
-
-
-def _usage_of(trial: Trial, answer: SourcedCompletion) -> Iterator[CallTotals]:
-    """The usage of a trial's live calls: the prompt's, then the judges'."""
-    if answer.source == "live":
-        yield CallTotals().plus(answer.completion, live=True)
-    for verdict in trial.verdicts:
-        if verdict.calls is not None and verdict.calls.live:
-            yield verdict.calls
 
 
 def prompt_document(
@@ -199,7 +225,6 @@ def decision_document(
     nodes: Mapping[int, str],
     rerun_command: str,
     missing: str,
-    sensitivity: str = "",
     looser_options: Sequence[str] = (),
     guards: Sequence[ChangedGuards] = (),
 ) -> DecisionDocument:
@@ -210,13 +235,14 @@ def decision_document(
         nodes: The pytest item of each planned case, by `id` of the case.
         rerun_command: The command that decides again.
         missing: The command that runs missing trials; empty if none is missing.
-        sensitivity: The sensitivity of this gate.
         looser_options: Options of the command that are looser than the base's policy.
         guards: The instructions that lose or get a guard.
     """
     comparison, outcome, audit = decided.comparison, decided.outcome, decided.audit
     prompts = [prompt_document(decided, eval_, guards) for eval_ in comparison.evals]
     decision = held_to_floor(decided.decision, prompts)
+    rows = rows_of_gate(decided, nodes)
+    cases = [compared_case.case for compared_case in decided.compared_cases]
     relative = comparison.base_commit.project.relative
     unmeasured = [
         rule_document("unmeasured", diagnostic, relative) for diagnostic in comparison.unmeasured
@@ -242,7 +268,7 @@ def decision_document(
             RefusalDocument.model_validate(refusal, from_attributes=True)
             for refusal in comparison.refusals
         ],
-        audit=AuditDocument.model_validate(audit, from_attributes=True) if audit else None,
+        audit=audit,
         not_run=decided.not_run,
         notes=[
             *decided.notes,
@@ -261,26 +287,41 @@ def decision_document(
         looser_options=[*looser_options],
         prompts=prompts,
         unmeasured=unmeasured,
-        cases=[
-            case_document(
-                outcome, comparison_case.case, report, _evidence(decided, comparison_case, nodes)
-            )
-            for comparison_case, report in zip(decided.compared_cases, outcome.cases, strict=True)
-        ],
-        calls=calls_of(decided),
-        sensitivity=sensitivity,
+        cases=case_documents(
+            outcome,
+            cases,
+            rows,
+            prompts=prompts,
+            locations={
+                compared_case.case.key: _location_of(compared_case, nodes)
+                for compared_case in decided.compared_cases
+            },
+            base_unavailable=decided.base_unavailable,
+        ),
+        calls=calls_of(rows, outcome.first_trials),
+        sensitivity=sensitivity_of(outcome),
         rerun_command=rerun_command,
         policy=outcome.policy,
-        gate_cases=[comparison_case.case for comparison_case in decided.compared_cases],
-    )
-    fix = lasting_fix(
-        (error.kind if isinstance(error, ProviderError) else type(error).__name__, str(error))
-        for error in decided.errors()
+        gate_cases=cases,
     )
     options = [eval_.candidate.evals_option for eval_ in comparison.evals]
     evals_option = next(filter(None, options), None)
-    step = next_step(document, missing, fix=fix, evals_option=evals_option or ())
+    step = next_step(document, missing, fix=lasting_fix(rows), evals_option=evals_option or ())
     return document.model_copy(update={"next": step})
+
+
+def _location_of(compared_case: CaseComparison, nodes: Mapping[int, str]) -> tuple[str, str]:
+    """The pytest item of a case, and its file and line."""
+    candidate = compared_case.candidate
+    if candidate is None:
+        return "", ""
+    return nodes.get(id(candidate), ""), candidate.case.location
+
+
+def sensitivity_of(outcome: GateOutcome) -> str:
+    """The sensitivity of a gate, from its own baselines; empty without any."""
+    line = sensitivity_line_of(outcome)
+    return str(line) if line is not None else ""
 
 
 def held_to_floor(decision: FinalDecision, prompts: Iterable[PromptDocument]) -> FinalDecision:
@@ -329,7 +370,7 @@ def reasons_of(
     ]
     reasons += [f"not measured: {omission.path}: {omission.message}" for omission in unmeasured]
     reasons += [
-        reason_message(reason, outcome, case_messages={}, base_unavailable=base_unavailable)
+        reason_message(reason, outcome, base_unavailable=base_unavailable)
         for reason in outcome.reasons
         if not reason.case
     ]
@@ -351,95 +392,80 @@ def reasons_of(
     return reasons
 
 
-class CaseEvidence(NamedTuple):
-    """The evidence of a run or its record on one case.
+def case_documents(
+    outcome: GateOutcome,
+    cases: Sequence[GateCase],
+    rows: Rows,
+    *,
+    prompts: Iterable[PromptDocument],
+    locations: Mapping[tuple[str, str], tuple[str, str]],
+    base_unavailable: Collection[str],
+) -> list[CaseDocument]:
+    """The documents of all cases.
 
-    Attributes:
-        node: The pytest item.
-        location: The file and line of the case.
-        unmeasured: The reason why trials have no verdict, on one line.
-        across_models: Whether the sides have different models.
-        base_unavailable: Whether the base's target cannot be called.
-        outputs: Returns the documents of each measured trial of a side, see `output_documents`.
+    Args:
+        outcome: The outcome of the gate.
+        cases: Its cases.
+        rows: The rows of their trials.
+        prompts: Their prompts.
+        locations: The pytest item of each case, and its file and line.
+        base_unavailable: The prompts whose target on the base cannot be called.
     """
-
-    node: str
-    location: str
-    unmeasured: str
-    across_models: bool
-    base_unavailable: bool
-    outputs: Callable[[Side], Iterable[list[OutputDocument]]]
-
-
-def case_document(
-    outcome: GateOutcome, case: GateCase, report: CaseReport, evidence: CaseEvidence
-) -> CaseDocument:
-    """The document of one case."""
-    context = MessageContext(
-        checks=outcome.checks,
-        has_baseline=case.baseline is not None and case.baseline.total.trials > 0,
-        unmeasured=evidence.unmeasured,
-        across_models=evidence.across_models,
-        provisional=outcome.policy.provisional,
-        base_unavailable=evidence.base_unavailable,
-        is_recorded=case.recorded,
-    )
-    passing, failing = _passing_and_failing(report, evidence)
-    return CaseDocument(
-        prompt=report.prompt,
-        case=report.case,
-        tier=report.tier,
-        state=report.state,
-        status=report.status,
-        blocks=any(
-            (reason.prompt, reason.case) == case.key and reason.leads_to != "accept"
-            for reason in outcome.reasons
-        ),
-        message=case_message(report, context),
-        accepted=report.accepted,
-        edit_sensitive=report.edit_sensitive,
-        node=evidence.node,
-        location=evidence.location,
-        before=report.before,
-        today=report.today,
-        candidate=report.candidate,
-        checks=list(report.checks),
-        passing=passing,
-        failing=failing,
-    )
+    other_models = {
+        prompt.prompt
+        for prompt in prompts
+        if prompt.base_model and are_models(prompt.base_model, prompt.model)
+    }
+    blocking = {
+        (reason.prompt, reason.case) for reason in outcome.reasons if reason.leads_to != "accept"
+    }
+    documents: list[CaseDocument] = []
+    for case, report in zip(cases, outcome.cases, strict=True):
+        context = MessageContext(
+            checks=outcome.checks,
+            has_baseline=case.baseline is not None and case.baseline.total.trials > 0,
+            unmeasured=_unmeasured_cause(rows, case),
+            across_models=case.prompt in other_models,
+            provisional=outcome.policy.provisional,
+            base_unavailable=case.prompt in base_unavailable,
+            is_recorded=case.recorded,
+        )
+        passing, failing = _passing_and_failing(report, rows)
+        node, location = locations[case.key]
+        documents.append(
+            CaseDocument(
+                prompt=report.prompt,
+                case=report.case,
+                tier=report.tier,
+                state=report.state,
+                status=report.status,
+                blocks=case.key in blocking,
+                message=case_message(report, context),
+                accepted=report.accepted,
+                edit_sensitive=report.edit_sensitive,
+                node=node,
+                location=location,
+                before=report.before,
+                today=report.today,
+                candidate=report.candidate,
+                checks=list(report.checks),
+                passing=passing,
+                failing=failing,
+            )
+        )
+    return documents
 
 
-def _evidence(
-    decided: GateResult, comparison: CaseComparison, nodes: Mapping[int, str]
-) -> CaseEvidence:
-    candidate, base = comparison.candidate, comparison.base
-
-    def read_outputs(side: Side) -> Iterator[list[OutputDocument]]:
-        for trial in decided.trials.get((*comparison.case.key, side), ()):
-            if trial.sourced_completion is not None and trial.error is None:
-                completion = trial.sourced_completion.completion
-                text = shown_output(completion.text, completion.refusal, shown_messages(completion))
-                failures = [
-                    (
-                        failure.judge,
-                        failure.verdict.reason,
-                        failure.verdict.expected,
-                        failure.verdict.actual,
-                    )
-                    for failure in trial.failures
-                ]
-                yield output_documents(side, trial.number, text, failures)
-
-    return CaseEvidence(
-        node=nodes.get(id(candidate), ""),
-        location=candidate.case.location if candidate is not None else "",
-        unmeasured=cause_of_case(decided, *comparison.case.key),
-        across_models=candidate is not None
-        and base is not None
-        and are_models(str(base.eval.model), str(candidate.eval.model)),
-        base_unavailable=comparison.case.prompt in decided.base_unavailable,
-        outputs=read_outputs,
-    )
+def _unmeasured_cause(rows: Rows, case: GateCase) -> str:
+    """The cause of unmeasured trials of a case, on one line."""
+    for side, prefix in (("candidate", ""), ("base", "base: ")):
+        causes = (row["cause"] for row in rows.get((*case.key, side), ()) if row["cause"])
+        if cause := next(causes, None):
+            if cause["kind"] == RecordingError.__name__:
+                # A full disk affects every case.
+                return "; ".join(line.strip() for line in cause["message"].splitlines())
+            return f"{prefix}{cause_line(cause['message'])}"
+    return ""
 
 
 def are_models(base: str, candidate: str) -> bool:
@@ -448,27 +474,38 @@ def are_models(base: str, candidate: str) -> bool:
     return base != candidate and not kinds.intersection(TARGET_KINDS)
 
 
-def output_documents(
-    side: Side, trial: int, text: str | None, failures: Iterable[tuple[str, str, Any, Any]]
-) -> list[OutputDocument]:
-    """The output of a trial once for each judge that failed it, or once if it passed.
+def _outputs(rows: Rows, key: tuple[str, str, Side], check: str) -> Iterator[OutputDocument]:
+    """An output of each measured trial that passed, or that a check failed.
 
     Args:
-        side: The side of the trial.
-        trial: Its number.
-        text: The output.
-        failures: Of each judge that failed it: name, reason, expected and compared value.
+        check: The check; empty for any.
     """
-    output = OutputDocument(side=side, trial=trial, text=text or "")
-    names = ("judge", "reason", "expected", "output")
-    documents = [
-        output.model_copy(update=dict(zip(names, failure, strict=True))) for failure in failures
-    ]
-    return documents or [output]
+    for row in rows.get(key, ()):
+        if row["cause"] is not None or row["source"] is None:
+            continue
+        text = shown_output(row["output"], row["refusal"], row.get("messages", ()))
+        output = OutputDocument(side=key[2], trial=row["trial"], text=text or "")
+        failures = [
+            verdict
+            for verdict in row["verdicts"]
+            if verdict["outcome"] == "fail" and verdict.get("blocking", True)
+        ]
+        matching = (verdict for verdict in failures if not check or verdict["judge"] == check)
+        if (failure := next(matching, None)) is not None:
+            yield output.model_copy(
+                update={
+                    "judge": failure["judge"],
+                    "reason": failure["reason"],
+                    "expected": failure.get("expected"),
+                    "output": failure.get("actual"),
+                }
+            )
+        elif not failures:
+            yield output
 
 
 def _passing_and_failing(
-    report: CaseReport, evidence: CaseEvidence
+    report: CaseReport, rows: Rows
 ) -> tuple[OutputDocument | None, OutputDocument | None]:
     """A passing and a failing output as evidence for the status of a case.
 
@@ -479,13 +516,9 @@ def _passing_and_failing(
     good: Side = "candidate" if report.status == "fixed" else "base"
     bad: Side = "base" if report.status == "fixed" else "candidate"
     check = report.decisive.check if report.decisive is not None else ""
-
-    def documents(side: Side) -> Iterator[OutputDocument]:
-        for outputs in evidence.outputs(side):
-            matching = (output for output in outputs if output.judge in {"", check} or not check)
-            yield from islice(matching, 1)
-
-    of_good, of_bad = list(documents(good)), list(documents(bad))
+    of_good, of_bad = (
+        list(_outputs(rows, (report.prompt, report.case, side), check)) for side in (good, bad)
+    )
     return (
         next((output for output in (*of_good, *of_bad) if not output.judge), None),
         next((output for output in (*of_bad, *of_good) if output.judge), None),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # The assumed ratio of actual to expected cost before the first call has ended.
 _UNKNOWN_EXCESS: Final = 4.0
+_LIMITS: Final[tuple[Literal["usd", "calls", "tokens"], ...]] = ("usd", "calls", "tokens")
 
 
 @dataclass(slots=True)
@@ -32,6 +33,22 @@ class Charge:
         self.actual_usd, self.actual_tokens = actual_usd, actual_tokens
 
 
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """The cost of calls: US dollars, tokens and their number."""
+
+    usd: float = 0.0
+    tokens: int = 0
+    calls: int = 0
+
+    def __add__(self, other: CallCost) -> CallCost:
+        return CallCost(self.usd + other.usd, self.tokens + other.tokens, self.calls + other.calls)
+
+    def times(self, factor: int) -> CallCost:
+        """The cost of several times as many calls."""
+        return CallCost(factor * self.usd, factor * self.tokens, factor * self.calls)
+
+
 @dataclass(slots=True)
 class Budget:
     """The limits and the spending of a run.
@@ -39,29 +56,21 @@ class Budget:
     Attributes:
         limit_usd: US dollars for all processes of the run; None for no limit.
         processes: The number of processes that share the run, each with an equal part.
-        spent_usd: The cost of finished calls.
-        is_cost_unknown: Whether a finished call has no price.
-        reserved_usd: The expected cost of calls in progress.
         limit_tokens: Input and output tokens for all processes; None for no limit.
-        spent_tokens: The tokens of finished calls.
-        reserved_tokens: The expected tokens of calls in progress.
         limit_calls: Calls for all processes; None for no limit.
-        calls: The number of finished calls and calls in progress; failed calls do not count.
-        calls_under_way: The number of calls in progress.
+        finished: The finished calls; failed ones count only if they cost something.
+        reserved: The expected cost of calls in progress.
+        is_cost_unknown: Whether a finished call has no price.
         excess: The highest ratio of actual to expected cost; 0 before the first call. Later calls
             reserve this multiple of their expected cost.
     """
 
     limit_usd: float | None
-    spent_usd: float = 0.0
-    reserved_usd: float = field(default=0.0)
     processes: int = 1
     limit_tokens: int | None = None
-    spent_tokens: int = 0
-    reserved_tokens: int = 0
     limit_calls: int | None = None
-    calls: int = 0
-    calls_under_way: int = 0
+    finished: CallCost = field(default=CallCost())
+    reserved: CallCost = field(default=CallCost())
     excess: float = 0.0
     is_cost_unknown: bool = False
 
@@ -75,31 +84,28 @@ class Budget:
         return self.limit_usd is not None or self.limit_tokens is not None
 
     @property
+    def is_limited(self) -> bool:
+        """Return whether anything has a limit."""
+        return self.limits_usage or self.limit_calls is not None
+
+    @property
     def cost_usd(self) -> float | None:
         """The cost of finished calls; None if one has no price."""
-        return None if self.is_cost_unknown else self.spent_usd
-
-    @property
-    def _share_usd(self) -> float:
-        return float("inf") if self.limit_usd is None else self.limit_usd / self.processes + 1e-12
-
-    @property
-    def _part_text(self) -> str:
-        count = self.processes
-        return f" (a part of it in each of {count} processes)" if count > 1 else ""
+        return None if self.is_cost_unknown else self.finished.usd
 
     def may_fit_later(self, expected_usd: float) -> bool:
         """Return whether a call fits if calls in progress cost less than reserved."""
-        fits_now = self._committed(expected_usd) <= self._share_usd
-        alone = self.spent_usd + expected_usd * (self.excess or 1.0)
-        return not fits_now and self.reserved_usd > 0 and alone <= self._share_usd
+        alone = CallCost(self.finished.usd + expected_usd * (self.excess or 1.0))
+        return (
+            self.reserved.usd > 0
+            and self._exceeds("usd", self._committed(expected_usd))
+            and not self._exceeds("usd", alone)
+        )
 
-    def _committed(self, expected_usd: float) -> float:
+    def _committed(self, expected_usd: float) -> CallCost:
         """The cost of finished calls, calls in progress and the next one, scaled by `excess`."""
-        if not self.reserved_usd + expected_usd:
-            return self.spent_usd
-        excess = self.excess or (_UNKNOWN_EXCESS if self.reserved_usd else 1.0)
-        return self.spent_usd + (self.reserved_usd + expected_usd) * excess
+        excess = self.excess or (_UNKNOWN_EXCESS if self.reserved.usd else 1.0)
+        return CallCost(self.finished.usd + (self.reserved.usd + expected_usd) * excess)
 
     @contextmanager
     def charge(self, expected_usd: float, *, tokens: int = 0) -> Generator[Charge]:
@@ -110,103 +116,64 @@ class Budget:
         Raises:
             BudgetError: The call could exceed a limit.
         """
-        if self._committed(expected_usd) > self._share_usd:
-            committed = self.spent_usd + self.reserved_usd
-            cents = f"{self.limit_usd:.2f}"
-            limit = cents if float(cents) == self.limit_usd else f"{self.limit_usd:g}"
-            raise BudgetError(
-                f"the budget of ${limit}{self._part_text}"
-                f" is reached: ${committed:.4f} spent or under way, and the next call is expected"
-                f" to cost ${expected_usd:.4f}\n"
-                "  completions so far are kept: the same command with a larger --budget-usd"
-                " continues where this one stopped"
+        if self._exceeds("usd", self._committed(expected_usd)):
+            committed_usd = self.finished.usd + self.reserved.usd
+            raise self._error(
+                "usd",
+                f"${committed_usd:.4f} spent or under way, and the next call is expected"
+                f" to cost ${expected_usd:.4f}",
             )
-        self._check_counts(tokens)
+        expected = CallCost(expected_usd, tokens, 1)
+        after = self.finished + self.reserved + expected
+        if self._exceeds("calls", after):
+            raise self._error("calls", f"one more call makes it {after.calls}")
+        if self._exceeds("tokens", after):
+            raise self._error("tokens", f"one more call makes it {after.tokens}")
         charge = Charge()
-        self.reserved_usd += expected_usd
-        self.reserved_tokens += tokens
-        self.calls += 1
-        self.calls_under_way += 1
+        self.reserved += expected
         try:
             yield charge
-        except BaseException:
-            self.calls -= 1
-            raise
-        else:
             self.is_cost_unknown |= charge.actual_usd is None
+            self.finished += CallCost(calls=1)
         finally:
-            self.calls_under_way -= 1
-            self.reserved_usd -= expected_usd
-            self.reserved_tokens -= tokens
-            if charge.actual_usd is not None:
-                self.spent_usd += charge.actual_usd
-                if expected_usd:
-                    self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
-            if charge.actual_tokens is not None:
-                self.spent_tokens += charge.actual_tokens
+            self.reserved += expected.times(-1)
+            self.finished += CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0)
+            if charge.actual_usd is not None and expected_usd:
+                self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
 
-    @property
-    def is_limited(self) -> bool:
-        """Return whether anything has a limit."""
-        return self.limits_usage or self.limit_calls is not None
-
-    def check_case(self, usd: float, *, tokens: int, calls: int) -> None:
+    def check_case(self, cost: CallCost) -> None:
         """Raise a BudgetError if a new case and those in progress exceed a limit.
 
         Args:
-            usd: The remaining cost of these cases, in US dollars.
-            tokens: Their remaining tokens.
-            calls: Their remaining calls.
+            cost: The remaining cost of these cases.
         """
-        amounts: tuple[tuple[float | None, float, Literal["usd", "calls", "tokens"]], ...] = (
-            (self.limit_usd, self.spent_usd + usd, "usd"),
-            (self.limit_calls, self.calls - self.calls_under_way + calls, "calls"),
-            (self.limit_tokens, self.spent_tokens + tokens, "tokens"),
-        )
-        for limit, after, noun in amounts:
-            if limit is not None and after > limit / self.processes + 1e-12:
-                budget_text = f"${limit:g}" if noun == "usd" else f"{limit:g} {noun}"
-                needed_text = f"${after:.4f}" if noun == "usd" else f"{after:.0f} {noun}"
-                raise BudgetError(
-                    f"the budget of {budget_text}{self._part_text} is reached: the cases that"
-                    f" have begun and this one would take about {needed_text}, with all trials and"
-                    " judges\n"
-                    f"  completions so far are kept: the same command with a larger"
-                    f" --budget-{noun} continues where this one stopped",
-                    limit=noun,
+        after = self.finished + cost
+        for noun in _LIMITS:
+            if self._exceeds(noun, after):
+                amount = f"${after.usd:.4f}" if noun == "usd" else f"{getattr(after, noun)} {noun}"
+                raise self._error(
+                    noun,
+                    f"the cases that have begun and this one would take about {amount}, with all"
+                    " trials and judges",
                 )
 
-    def _check_counts(self, tokens: int) -> None:
-        """Raise a BudgetError if one more call exceeds the limit of calls or tokens."""
-        committed_tokens = self.spent_tokens + self.reserved_tokens
-        counts: tuple[tuple[int | None, int, Literal["calls", "tokens"]], ...] = (
-            (self.limit_calls, self.calls + 1, "calls"),
-            (self.limit_tokens, committed_tokens + tokens, "tokens"),
+    def _exceeds(self, noun: Literal["usd", "calls", "tokens"], cost: CallCost) -> bool:
+        limit: float | None = getattr(self, f"limit_{noun}")
+        return limit is not None and getattr(cost, noun) > limit / self.processes + 1e-12
+
+    def _error(self, noun: Literal["usd", "calls", "tokens"], reason: str) -> BudgetError:
+        limit: float = getattr(self, f"limit_{noun}")
+        amount = f"{limit:g} {noun}"
+        if noun == "usd":
+            cents = f"{limit:.2f}"
+            amount = f"${cents if float(cents) == limit else f'{limit:g}'}"
+        part = f" (a part of it in each of {self.processes} processes)" * (self.processes > 1)
+        return BudgetError(
+            f"the budget of {amount}{part} is reached: {reason}\n"
+            f"  completions so far are kept: the same command with a larger --budget-{noun}"
+            " continues where this one stopped",
+            limit=noun,
         )
-        for limit, after, noun in counts:
-            if limit is not None and after > limit / self.processes:
-                raise BudgetError(
-                    f"the budget of {limit} {noun}{self._part_text} is reached: one more call"
-                    f" makes it {after}\n"
-                    f"  completions so far are kept: the same command with a larger"
-                    f" --budget-{noun} continues where this one stopped",
-                    limit=noun,
-                )
-
-
-@dataclass(slots=True)
-class _Cost:
-    """The cost of a trial's calls."""
-
-    usd: float = 0.0
-    tokens: int = 0
-    calls: int = 0
-
-    def cover(self, other: _Cost) -> None:
-        """Raise each number to at least that of another cost."""
-        self.usd = max(self.usd, other.usd)
-        self.tokens = max(self.tokens, other.tokens)
-        self.calls = max(self.calls, other.calls)
 
 
 class CasesInBudget:
@@ -221,8 +188,8 @@ class CasesInBudget:
         self._trials: dict[tuple[str, str], int] = {}
         self._active: Counter[tuple[str, str]] = Counter()
         self._unfinished: dict[tuple[str, str], int] = {}
-        self._costs: dict[tuple[str, str, int], _Cost] = {}
-        self._highest: _Cost | None = None
+        self._costs: dict[tuple[str, str, int], CallCost] = {}
+        self._highest: CallCost | None = None
         self._progressed = asyncio.Event()
 
     @contextmanager
@@ -240,10 +207,14 @@ class CasesInBudget:
             yield
         finally:
             self._active[key] -= 1
-            cost = self._costs.pop((*key, planned_trial.trial), None)
+            cost = self._costs.pop((*key, planned_trial.trial), CallCost())
             if key in self._unfinished:
-                self._highest = self._highest or _Cost()
-                self._highest.cover(cost or _Cost())
+                highest = self._highest or CallCost()
+                self._highest = CallCost(
+                    max(highest.usd, cost.usd),
+                    max(highest.tokens, cost.tokens),
+                    max(highest.calls, cost.calls),
+                )
                 self._unfinished[key] -= 1
                 if not self._unfinished[key]:
                     del self._unfinished[key]
@@ -273,18 +244,11 @@ class CasesInBudget:
         """Add the cost of a call."""
         if not self._active[case_request.prompt, case_request.case]:
             return
-        trial_cost = self._costs.setdefault(
-            (case_request.prompt, case_request.case, case_request.trial), _Cost()
-        )
-        trial_cost.usd += charge.actual_usd or 0.0
-        trial_cost.tokens += charge.actual_tokens or 0
-        trial_cost.calls += 1
+        key = (case_request.prompt, case_request.case, case_request.trial)
+        cost = CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0, 1)
+        self._costs[key] = self._costs.get(key, CallCost()) + cost
 
-    def _check(self, trials: int, highest: _Cost) -> None:
+    def _check(self, trials: int, highest: CallCost) -> None:
         remaining = sum(self._unfinished.values()) + trials
-        under_way = list(self._costs.values())
-        self._budget.check_case(
-            remaining * highest.usd - sum(trial.usd for trial in under_way),
-            tokens=remaining * highest.tokens - sum(trial.tokens for trial in under_way),
-            calls=remaining * highest.calls - sum(trial.calls for trial in under_way),
-        )
+        under_way = sum(self._costs.values(), CallCost())
+        self._budget.check_case(highest.times(remaining) + under_way.times(-1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from regauge.project import CommandTarget, HttpTarget
 
 
-_OPEN, _CLOSE = "{{", "}}"
+_PLACEHOLDER: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _EACH: Final = "[*]"
 _ONE_EACH: Final = 2
 
@@ -160,22 +161,18 @@ def _fill(template: JSON, inputs: Mapping[str, JSON], convert: Callable[[JSON], 
         return [_fill(value, inputs, convert) for value in template]
     if not isinstance(template, str):
         return template
-    pieces: list[JSON] = []
-    rest = template
-    while _OPEN in rest and _CLOSE in rest.partition(_OPEN)[2]:
-        before, _, after = rest.partition(_OPEN)
-        name, _, rest = after.partition(_CLOSE)
-        if name.strip() not in inputs:
-            hint = did_you_mean(name.strip(), inputs)
-            message = f"the case has no input {name.strip()!r}; it has {', '.join(inputs)}"
-            fix = hint or "correct `url` or `body` of the target"
+    pieces: list[JSON] = [*_PLACEHOLDER.split(template)]  # texts, and names at odd places
+    for place in range(1, len(pieces), 2):
+        name = str(pieces[place]).strip()
+        if name not in inputs:
+            message = f"the case has no input {name!r}; it has {', '.join(inputs)}"
+            fix = did_you_mean(name, inputs) or "correct `url` or `body` of the target"
             raise ProviderError(message, fix=fix, kind="bad-request")
-        pieces += [before, convert(inputs[name.strip()])]
-    pieces.append(rest)
+        pieces[place] = convert(inputs[name])
     parts = [piece for piece in pieces if piece != ""]
-    if len(parts) == 1 and template.startswith(_OPEN):
+    if len(parts) == 1 and template.startswith("{{"):
         return parts[0]
-    return "".join(input_text(piece) for piece in parts)
+    return "".join(map(input_text, parts))
 
 
 def _malformed_error(message: str) -> ProviderError:

@@ -62,17 +62,12 @@ def lint_targets(
                 except ProviderError as failure:
                     warnings.append(project.setting_error(place, str(failure)))
         elif isinstance(settings, (CommandTarget, HttpTarget)):
-            errors += _unknown_base(project, name, settings)
+            base = settings.base if isinstance(settings, HttpTarget) else None
+            if base is not None and base not in project.settings.targets:
+                place = ("targets", name, "base")
+                errors.append(project.setting_error(place, f"there is no target {base!r}"))
             warnings += _loose_ends(project, name, settings)
     return errors, warnings
-
-
-def _unknown_base(
-    project: Project, name: str, settings: CommandTarget | HttpTarget
-) -> Iterator[Diagnostic]:
-    base = settings.base if isinstance(settings, HttpTarget) else None
-    if base is not None and base not in project.settings.targets:
-        yield project.setting_error(("targets", name, "base"), f"there is no target {base!r}")
 
 
 def _loose_ends(

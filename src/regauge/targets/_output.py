@@ -14,7 +14,7 @@ from regauge.digests import digest_of
 from regauge.errors import DatasetError, Diagnostic, ProviderError
 from regauge.prompts import Role
 from regauge.providers import Completion, FinishReason, ToolCall, Usage
-from regauge.strict_json import is_mapping, is_sequence, list_of, read_json
+from regauge.strict_json import is_mapping, is_sequence, list_of, mapping_of, read_json
 from regauge.wording import cut, did_you_mean
 
 if TYPE_CHECKING:
@@ -132,9 +132,8 @@ def _read_message(message: Mapping[str, Any]) -> Mapping[str, Any]:
             f"a message has no `role` of {', '.join(_ROLES)}: {_format_value(message)}"
         )
     content = message.get("content")
-    parts = list_of(content)
-    texts = [part.get("text") for part in parts if is_mapping(part)]
-    if not texts or len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
+    texts = [mapping_of(part).get("text") for part in list_of(content)]
+    if not texts or not all(isinstance(text, str) for text in texts):
         return message
     return {**message, "content": "".join(map(str, texts))}
 
@@ -182,22 +181,20 @@ def _list(parts: Mapping[str, object], name: str) -> Sequence[object]:
 
 
 def _mappings(parts: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
-    entries: list[Mapping[str, Any]] = []
-    for item in _list(parts, name):
+    entries = _list(parts, name)
+    for item in entries:
         if not isinstance(item, Mapping):
             raise _malformed_error(
                 f"`{name}` holds something that is not an object: {_format_value(item)}"
             )
-        entries.append(cast("dict[str, Any]", item))
-    return entries
+    return cast("Sequence[Mapping[str, Any]]", entries)
 
 
 def _tool_calls(entries: object) -> tuple[ToolCall, ...]:
     """Tool calls in the form `{name, arguments}`, or OpenAI's `{id, function: {...}}`."""
     calls: list[ToolCall] = []
     for number, item in enumerate(_mappings({"tool_calls": entries}, "tool_calls")):
-        function: object = item.get("function", item)
-        table = cast("dict[str, Any]", function) if isinstance(function, Mapping) else {}
+        table = mapping_of(item.get("function", item))
         name = table.get("name")
         if not isinstance(name, str):
             raise _malformed_error(f"a tool call has no name: {_format_value(item)}")

@@ -23,6 +23,7 @@ from regauge.prompts import (
     prompt_name,
 )
 from regauge.providers import CompletionRequest, ModelId
+from regauge.strict_json import is_mapping, mapping_of
 from regauge.targets._output import RecordedOutputs, read_outputs
 from regauge.wording import did_you_mean
 
@@ -162,12 +163,7 @@ def _read_modules(files: Files) -> Mapping[str, Mapping[str, Any]]:
         document: object = json.loads(data or b"{}")
     except ValueError:
         return {}  # such as with merge conflicts; the next recording writes it again
-    tables = cast("dict[str, object]", document) if isinstance(document, dict) else {}
-    return {
-        name: cast("Mapping[str, Any]", table)
-        for name, table in tables.items()
-        if isinstance(table, dict)
-    }
+    return {name: table for name, table in mapping_of(document).items() if is_mapping(table)}
 
 
 def _own_module(name: str, files: Files) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from regauge.errors import BudgetError, JudgeError, ProviderError, UnmeasuredError, UsageError
 from regauge.judges import Verdict
 from regauge.judges.calibration import cases_of_labels, judge_labels
-from regauge.judges.model._panel import PairedVerdict
+from regauge.judges.model._rubric import PairedVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

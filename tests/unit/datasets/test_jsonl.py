@@ -52,7 +52,7 @@ cases = st.fixed_dictionaries(
     st.booleans(),
     st.booleans(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 def test_what_is_written_is_what_is_read(load, written, line_end, bom, ascii_only):
     text = line_end.join(json.dumps(case, ensure_ascii=ascii_only) for case in written)
     dataset = load(("\ufeff" if bom else "") + text)

@@ -18,7 +18,6 @@ from regauge.gate._estimate import Bill
 from regauge.gate._messages import MessageContext
 from regauge.gate._refusal import Refusal
 from regauge.gate._result import GateResult
-from regauge.gate._run import GateProgress
 from regauge.gate._types import BaseTrials, CaseReport, GateCase, PolicyOptions
 from regauge.gate.baselines import StoredTrials
 from regauge.gate.power import DetectableDrop, SensitivityLine, SimulatedSuite
@@ -56,7 +55,7 @@ from tests.transcripts import assert_as_written
 
 VALUES = (
     AcceptancePolicy, AnchorPolicy, CallTotals, CasePolicy, CriticalPolicy, ExpectedCalls, FaultPlan, Feedback,
-    GatePolicy, GateProgress, GuardPolicy, LabelCounts, Memory, MutationProgress, NetPolicy, Pace, PolicyOptions,
+    GatePolicy, GuardPolicy, LabelCounts, Memory, MutationProgress, NetPolicy, Pace, PolicyOptions,
     RefineOptions, Rules, RunLimits, RunProgress, SimServerOptions, Spending, SuitePolicy, Usage,
 )  # fmt: skip
 PARTS = (

@@ -566,7 +566,7 @@ def test_what_the_record_proves_of_critical_cases_is_told(cases: list[CaseReport
     assert critical_note(outcome_of(*cases)) == words
 
 
-def test_a_reason_is_told_in_the_words_of_its_case_its_prompt_or_its_limit():
+def test_a_reason_is_told_in_the_words_of_its_prompt_or_its_limit():
     gone = replace(report("broken", count(0, 3)), accepted="label retired")
     found = outcome_of(
         gone, report("passed"), suites=(lamp("q", 0.5), lamp("p", 0.5)), accepted_max=0
@@ -574,9 +574,8 @@ def test_a_reason_is_told_in_the_words_of_its_case_its_prompt_or_its_limit():
 
     def message_of(**of: Any) -> str:
         reason = Reason(leads_to="reject", **of)
-        return reason_message(reason, found, case_messages={("p", "c"): "the case"})
+        return reason_message(reason, found)
 
-    assert message_of(kind="broken", prompt="p", case="c") == "the case"
     assert message_of(kind="accepted-max", prompt="p") == (
         "1 of 2 cases accepted by the author's word; accepted_max = 0"
     )

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from regauge.judges.model._panel import PairJudge, PanelJudge
+    from regauge.judges.model._panel import PanelJudge
+    from regauge.judges.model._rubric import PairJudge
     from regauge.providers import CompletionRequest
 
 pytestmark = pytest.mark.asyncio

@@ -165,11 +165,12 @@ def test_an_answer_without_text_passes_no_rule_that_reads_text(rule: Rule):
 @pytest.mark.parametrize("rule", RULES, ids=named)
 def test_a_long_text_ends_in_a_verdict(rule: Rule):
     """Were time to grow with the square of the length, a megabyte would take twenty seconds."""
+    length = 125_000
     for unit in ("The Disk is full. ", '{"a": [1, '):
-        text = (unit * (250_000 // len(unit) + 1))[:250_000]
+        text = (unit * (length // len(unit) + 1))[:length]
         start = time.process_time()
         assert_sound(verdict_of(rule, text))
-        assert time.process_time() - start < 20 / 16
+        assert time.process_time() - start < 20 / 64
 
 
 @given(text=st.none() | texts, left=st.sampled_from(NEGATABLE), right=st.sampled_from(NEGATABLE))

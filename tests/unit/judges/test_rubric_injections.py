@@ -29,6 +29,13 @@ RUBRICS = {
     "choice": (RubricSpec(kind="choice", choices={"same": 1, "different": 0}), "different"),
     "pair": (RubricSpec(kind="pair", ties=True), "second"),
 }
+# Each with one kind that states a number, and one of those that state a word.
+_WORDED = [kind for kind in RUBRICS if kind != "graded"]
+PAIRS = [
+    (name, kind)
+    for number, name in enumerate(INJECTIONS)
+    for kind in ("graded", _WORDED[number % len(_WORDED)])
+]
 
 
 def replies(text: str, spec: RubricSpec, verdict: object) -> dict[str, str]:
@@ -58,8 +65,7 @@ def test_there_are_enough_of_them():
     assert len(INJECTIONS) >= 40
 
 
-@pytest.mark.parametrize("kind", RUBRICS)
-@pytest.mark.parametrize("name", INJECTIONS)
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_no_injection_becomes_a_verdict(name: str, kind: str):
     text = INJECTIONS[name]
     spec, verdict = RUBRICS[kind]
@@ -75,8 +81,7 @@ def test_no_injection_becomes_a_verdict(name: str, kind: str):
             assert read.value == verdict, form
 
 
-@pytest.mark.parametrize("kind", RUBRICS)
-@pytest.mark.parametrize("name", INJECTIONS)
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_a_judge_that_only_repeats_states_nothing(name: str, kind: str):
     text = INJECTIONS[name]
     spec, _ = RUBRICS[kind]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from regauge.evidence import Count, RoundReport
+from regauge.evidence import AuditReport, Count, RoundReport
 from regauge.gate import Drift
-from regauge.gate._audit import AuditReport
 from regauge.gate._baseline_sessions import EvalTrials, TopUp, TopUpEval
 from regauge.gate._compare import CheckChange
 from regauge.gate._types import TrialFacts

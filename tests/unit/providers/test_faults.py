@@ -411,6 +411,7 @@ def test_a_compressed_answer_is_read(kit):
 
 
 @functools.cache
+@functools.cache
 def _bomb(encoding: str) -> bytes:
     """More than 64 MiB, compressed as its `Content-Encoding` names it."""
     large = bytes(65 * 2**20)

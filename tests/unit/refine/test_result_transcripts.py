@@ -52,8 +52,12 @@ def test_a_finished_run_is_told_as_it_was_written_down(name: str, tmp_path: Path
     assert state.stop is not None
     config = replace(here.config, feedback="people said" if name.startswith("wild") else "")
     subject: Any = SimpleNamespace(
-        prompt=SimpleNamespace(name="p", path=Path("prompts/p.prompt.yml"), version="1.0.0"),
-        source=config.base.full_text,
+        prompt=SimpleNamespace(
+            name="p",
+            path=Path("prompts/p.prompt.yml"),
+            version="1.0.0",
+            source=config.base.full_text,
+        ),
         text=config.base,
         feedback=SimpleNamespace(evidence=()),
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from regauge.evidence import AnchorReport
-from regauge.reports._documents import AuditDocument, RefusalDocument, RuleDocument
+from regauge.evidence import AnchorReport, AuditReport
+from regauge.reports._documents import RefusalDocument, RuleDocument
 from regauge.reports._gate_console import headline
 from regauge.reports._next_step import lasting_fix, next_step
 from regauge.reports.decisions import prompt_diff, reasons_of, status_counts, suite_test
@@ -20,9 +20,8 @@ from tests.unit.reports.test_decisions import a_case, a_decision, a_prompt
 from tests.unit.reports.test_transcripts import DECISIONS, RULES, guards, whole_suite
 
 LOST = AnchorReport(version="0.9.0", message="since 0.9.0: -3.0 points", blocks=True)
-AUDIT = AuditDocument(
-    trials=9, better=8, worse=0, p_value=0.001, level=0.01, result="better", message="m",
-    fix="record again",
+AUDIT = AuditReport(
+    trials=9, better=8, worse=0, p_value=0.001, level=0.01, result="better", prompts=("p",),
 )  # fmt: skip
 STEPS: dict[str, Any] = {
     "accept, nothing changed": {"decision": "accept", "prompts": [a_prompt(state="unchanged")]},
@@ -43,7 +42,7 @@ STEPS: dict[str, Any] = {
         "prompts": [a_prompt(rules=RULES, anchor=LOST, guards=[guards(1, "floor")])],
         "audit": AUDIT,
     },
-    "reject, agreeing": {"audit": AUDIT.model_copy(update={"result": "base-worse"})},
+    "reject, agreeing": {"audit": replace(AUDIT, result="base-worse")},
     "undecided": {"decision": "undecided"},
     "undecided, base fails": {"decision": "undecided", "base_unavailable": ["p"]},
     "unmeasured": {"decision": "unmeasured", "unmeasured": [*RULES, *RULES]},
@@ -69,9 +68,9 @@ def test_every_decision_has_the_next_step_that_was_written_down():
         for fix in ("", "install it")
     ]
     lines += [f"{name}: {next_step(make())}" for name, make in DECISIONS.items()]
-    lines.append(
-        lasting_fix([("server", "a\n  fix: b"), ("import", "c\n  fix: d"), ("outside", "e")])
-    )
+    errors = [("server", "a\n  fix: b"), ("import", "c\n  fix: d"), ("outside", "e")]
+    rows = [{"cause": {"kind": kind, "message": message}} for kind, message in errors]
+    lines.append(lasting_fix({("triage", "c", "candidate"): rows}))
     assert_as_written("\n".join([*lines, ""]), "decisions/next steps")
 
 

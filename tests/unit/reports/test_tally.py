@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, strategies as st
 from regauge.errors import BudgetError, JudgeError, MissingRecordingError
 from regauge.reports import RunTally, TrialRow, rows_of
 from regauge.reports._tally import _percentile
-from regauge.runner import Trial
+from regauge.runner import CallTotals, Trial
 
 
 def tally_of(*results: Any) -> RunTally:
@@ -45,7 +46,7 @@ def test_one_summary_counts_cases_not_trials(made: Any):
     assert (summary.input_tokens, summary.output_tokens) == (600, 60)
     # Six answers at 50 cents, six verdicts at one cent.
     assert summary.cost_usd == pytest.approx(3.0)
-    assert summary.judge_cost_usd == pytest.approx(0.06)
+    assert summary.judge_usage.cost_usd == pytest.approx(0.06)
     assert summary.spent_usd == pytest.approx(3.00)
     assert summary.simulated
 
@@ -94,7 +95,7 @@ def test_replayed_answers_cost_nothing_now(made: Any):
     ).evals()
     assert (summary.live, summary.replays) == (0, 2)
     assert summary.cost_usd == pytest.approx(1.0)
-    assert summary.judge_spent_usd == 0
+    assert summary.judge_usage.spent_usd == 0
     assert summary.spent_usd == 0.0
     assert summary.retries == 0
 
@@ -190,9 +191,7 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
     verdict = row["verdicts"][0] | {
         "judge": "checks",
         "blocking": True,
-        "calls": 3,
-        "cost_usd": 0.5,
-        "spent_usd": 0.25,
+        "usage": asdict(CallTotals(calls=3, cost_usd=0.5, spent_usd=0.25)),
         "details": {"checks": checks},
     }
     tally = RunTally()
@@ -211,8 +210,8 @@ def test_advisory_checks_of_a_case_are_counted_apart_and_block_nothing(made: Any
     assert [judges[name].status_reason for name in ("checks: tone", "checks: short")] == [
         "not calibrated"
     ] * 2
-    assert suite.judge_cost_usd == pytest.approx(1.0)
-    assert suite.judge_spent_usd == pytest.approx(0.5)
+    assert suite.judge_usage.cost_usd == pytest.approx(1.0)
+    assert suite.judge_usage.spent_usd == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

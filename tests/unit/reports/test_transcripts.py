@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,6 +35,7 @@ from regauge.reports._documents import (
     RuleDocument,
 )
 from regauge.reports._runs import verdict_events
+from regauge.runner import CallTotals
 from tests.transcripts import assert_as_written
 from tests.unit.reports.test_decisions import (
     DIFF,
@@ -282,12 +284,12 @@ def rows(made: Any) -> list[Mapping[str, Any]]:
                         "labels": True,
                         "expected": "red" if number % 2 else "blue",
                         "actual": None if verdict["outcome"] == "pass" else "green",
-                        "calls": number % 2,
-                        "live_calls": number % 2,
-                        "retries": 1,
-                        "input_tokens": 900,
-                        "output_tokens": 200,
-                        "latency_s": 1.5,
+                        "usage": {
+                            **asdict(CallTotals(calls=number % 2, live=number % 2, retries=1)),
+                            "input_tokens": 900,
+                            "output_tokens": 200,
+                            "latency_s": 1.5,
+                        },
                         "blocking": verdict["judge"] != "tone",
                     }
                     for verdict in row["verdicts"]

@@ -31,18 +31,18 @@ def test_what_is_spent_or_under_way_never_exceeds_the_limit(
                     charge.__exit__(None, None, None)
                 else:
                     under_way.push(charge)
-            assert budget.spent_usd + budget.reserved_usd <= limit / processes + 1e-6
-    assert budget.reserved_usd == pytest.approx(0.0, abs=1e-9)
+            assert budget.finished.usd + budget.reserved.usd <= limit / processes + 1e-6
+    assert budget.reserved.usd == pytest.approx(0.0, abs=1e-9)
 
 
 def test_a_call_that_fails_costs_nothing():
     budget = Budget(1.0)
     with pytest.raises(ValueError, match="no answer"), budget.charge(0.9):
         raise ValueError("no answer")
-    assert (budget.spent_usd, budget.reserved_usd) == (0.0, 0.0)
+    assert (budget.finished.usd, budget.reserved.usd) == (0.0, 0.0)
     with budget.charge(0.9) as charge:
         charge.actual_usd = 0.2
-    assert budget.spent_usd == 0.2
+    assert budget.finished.usd == 0.2
 
 
 def test_without_a_limit_everything_is_counted_and_nothing_refused():
@@ -50,7 +50,7 @@ def test_without_a_limit_everything_is_counted_and_nothing_refused():
     for _ in range(3):
         with budget.charge(0.0) as charge:
             charge.actual_usd = 100.0
-    assert budget.spent_usd == 300.0
+    assert budget.finished.usd == 300.0
 
 
 def test_a_refusal_says_what_was_spent_and_how_to_go_on():
@@ -91,7 +91,7 @@ def test_calls_that_cost_more_than_was_expected_are_reserved_at_that_rate():
         second.actual_usd = 0.6
     with pytest.raises(BudgetError), budget.charge(0.05):
         pass
-    assert budget.spent_usd <= 1.0
+    assert budget.finished.usd <= 1.0
 
 
 def test_calls_beyond_the_limit_are_refused_and_failed_ones_do_not_count():
@@ -103,7 +103,7 @@ def test_calls_beyond_the_limit_are_refused_and_failed_ones_do_not_count():
             pass
     with pytest.raises(BudgetError, match="budget of 2 calls is reached"), budget.charge(0.0):
         pass
-    assert budget.calls == 2
+    assert budget.finished.calls == 2
 
 
 def test_tokens_are_reserved_while_a_call_is_under_way_and_then_counted_as_used():
@@ -114,4 +114,4 @@ def test_tokens_are_reserved_while_a_call_is_under_way_and_then_counted_as_used(
         charge.actual_tokens = 10
     with budget.charge(0.0, tokens=60):
         pass
-    assert budget.spent_tokens == 10
+    assert budget.finished.tokens == 10

@@ -10,7 +10,7 @@ import pytest
 
 from regauge.errors import BudgetError, UsageError
 from regauge.runner import Budget
-from regauge.runner._budget import CasesInBudget, Charge
+from regauge.runner._budget import CallCost, CasesInBudget, Charge
 from regauge.runner._spec import _concurrency
 
 if TYPE_CHECKING:
@@ -38,13 +38,21 @@ def test_a_budget_knows_what_it_limits(limits: dict[str, Any], *, usage: bool, a
         ({"limit_usd": 1.0}, (1.0, 0, 0), None),
         ({"limit_usd": 1.0}, (1.01, 0, 0), "usd"),
         ({"limit_usd": 1.0, "processes": 2}, (0.51, 0, 0), "usd"),
-        ({"limit_usd": 1.0, "spent_usd": 0.5}, (0.51, 0, 0), "usd"),
+        ({"limit_usd": 1.0, "finished": CallCost(0.5)}, (0.51, 0, 0), "usd"),
         ({"limit_calls": 4}, (9, 9, 4), None),
         ({"limit_calls": 4}, (0, 0, 5), "calls"),
-        ({"limit_calls": 4, "calls": 3, "calls_under_way": 2}, (0, 0, 3), None),
-        ({"limit_calls": 4, "calls": 3, "calls_under_way": 2}, (0, 0, 4), "calls"),
+        (
+            {"limit_calls": 4, "finished": CallCost(calls=1), "reserved": CallCost(calls=2)},
+            (0, 0, 3),
+            None,
+        ),
+        (
+            {"limit_calls": 4, "finished": CallCost(calls=1), "reserved": CallCost(calls=2)},
+            (0, 0, 4),
+            "calls",
+        ),
         ({"limit_tokens": 10}, (0, 10, 0), None),
-        ({"limit_tokens": 10, "spent_tokens": 1}, (0, 10, 0), "tokens"),
+        ({"limit_tokens": 10, "finished": CallCost(tokens=1)}, (0, 10, 0), "tokens"),
     ],
 )
 def test_a_case_begins_where_its_rest_fits(
@@ -53,10 +61,10 @@ def test_a_case_begins_where_its_rest_fits(
     budget = Budget(**({"limit_usd": None} | limits))
     usd, tokens, calls = case
     if noun is None:
-        budget.check_case(usd, tokens=tokens, calls=calls)
+        budget.check_case(CallCost(usd, tokens, calls))
         return
     with pytest.raises(BudgetError, match=f"--budget-{noun}") as caught:
-        budget.check_case(usd, tokens=tokens, calls=calls)
+        budget.check_case(CallCost(usd, tokens, calls))
     assert caught.value.limit == noun
 
 
@@ -79,7 +87,7 @@ def test_the_third_call_is_refused_where_two_fit(limits: dict[str, Any], noun: s
     ):
         pass
     assert caught.value.limit == noun
-    assert (budget.calls, budget.calls_under_way, budget.spent_tokens) == (2, 0, 20)
+    assert (budget.finished.calls, budget.reserved.calls, budget.finished.tokens) == (2, 0, 20)
 
 
 def planned(case: str, trial: int, *, trials: int = 2) -> Any:

@@ -1,10 +1,10 @@
-"""`rubric("name")`: a judge that calls a model with a prompt file, or with a stated criterion."""
+"""`rubric(...)` and `pairwise(...)`: judges that call a model with the prompt file of a rubric."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from regauge.digests import digest_of
 from regauge.errors import JudgeError, UsageError
@@ -23,8 +23,10 @@ from regauge.judges.model.requests import (
     request_response,
     response_form,
     rubric_kind_error,
+    text_of_value,
     texts_for,
     texts_of,
+    usual_reference,
 )
 from regauge.judges.model.response import (
     Response,
@@ -36,6 +38,7 @@ from regauge.judges.model.response import (
     text_of,
     value_of,
 )
+from regauge.judges.output import Expected, JudgedOutput
 from regauge.wording import quote
 
 if TYPE_CHECKING:
@@ -45,9 +48,8 @@ if TYPE_CHECKING:
     from regauge.digests import JSON
     from regauge.judges._types import JudgeCalls, JudgeContext
     from regauge.judges.model.requests import Reducer
-    from regauge.judges.output import Expected
     from regauge.prompts import Prompt, RubricSpec
-    from regauge.providers import Completion, TokenLogprob
+    from regauge.providers import Completion, CompletionRequest, TokenLogprob
 
 
 _FORM = """\
@@ -322,7 +324,21 @@ def _parse_criterion(criterion: object) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RubricJudge(OneModelJudge):
+class _PromptJudge(OneModelJudge):
+    """A judge with the prompt of a rubric, bound to a project."""
+
+    prompt: Prompt
+    spec: RubricSpec
+
+    def _request(self, texts: Mapping[str, str], *, trial: int, form: str) -> CompletionRequest:
+        return build_request(self.prompt, texts, model=self.judge_model, trial=trial, form=form)
+
+    def _read(self, completion: Completion, texts: Mapping[str, str]) -> Response:
+        return read_response(text_of(completion), self.spec, judged_texts=texts.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RubricJudge(_PromptJudge):
     """A judge with a rubric, bound to a project.
 
     Attributes:
@@ -333,8 +349,6 @@ class RubricJudge(OneModelJudge):
         several: Whether one call judges a list of criteria.
     """
 
-    prompt: Prompt
-    spec: RubricSpec
     votes: int = 1
     reducer: Reducer = "median"
     reference: Expected | None = None
@@ -447,24 +461,17 @@ class RubricJudge(OneModelJudge):
                 case, inputs={key: case.inputs[key] for key in case.inputs if key != _CRITERION}
             )
         texts = texts_for(self.prompt, case, own_texts, judge=self.name, reference=self.reference)
-        request = build_request(
-            self.prompt,
-            texts,
-            model=self.judge_model,
-            trial=calls.trial * self.votes,
-            form=several_form(self.spec, len(criteria))
-            if self.several
-            else response_form(self.spec),
-        )
+        form, count = response_form(self.spec), len(criteria)
         if self.several:
-            request = replace(request, response_format=several_format(self.spec, len(criteria)))
+            form = several_form(self.spec, count)
+        request = self._request(texts, trial=calls.trial * self.votes, form=form)
+        if self.several:
+            request = replace(request, response_format=several_format(self.spec, count))
 
         def read(completion: Completion) -> Response:
             if self.several:
                 return read_several(completion, self.spec, criteria)
-            text = text_of(completion)
-            response = read_response(text, self.spec, judged_texts=texts.values())
-            return expected_score(response, completion, self.spec)
+            return expected_score(self._read(completion, texts), completion, self.spec)
 
         return await gather_all(
             request_response(
@@ -537,3 +544,192 @@ def lowest_pass(spec: RubricSpec, pass_at: float) -> float:
 
 def _format_value(value: float | str) -> str:
     return value if isinstance(value, str) else format_number(value)
+
+
+Winner = Literal["a", "b", "tie"]
+
+_SHOWN: Final[dict[str, Winner]] = {"first": "a", "second": "b", "tie": "tie"}
+_EXCHANGED: Final[dict[str, Winner]] = {"first": "b", "second": "a", "tie": "tie"}
+_SCORES: Final[dict[Winner, float]] = {"a": 1.0, "b": 0.0, "tie": 0.5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedVerdict:
+    """The result of comparing two outputs in both orders.
+
+    Attributes:
+        winners: The winner with `a` shown first, and with `b` shown first.
+        reasonings: The model's reasoning, in the same order.
+    """
+
+    winners: tuple[Winner, Winner]
+    reasonings: tuple[str, str]
+
+    @property
+    def flips(self) -> bool:
+        """Return whether the winner changed with the order."""
+        return self.winners[0] != self.winners[1]
+
+    @property
+    def winner(self) -> Winner | None:
+        """The winner or a stated tie; None if it depends on the order."""
+        return None if self.flips else self.winners[0]
+
+    @property
+    def reason(self) -> str:
+        """The reason, on one line."""
+        if self.flips:
+            first_winner, other = self.winners
+            return (
+                f"the order decides: {first_winner} wins when a is shown first, {other} when b is"
+            )
+        return " ".join(self.reasonings[0].split())
+
+
+def pairwise(
+    rubric: str,
+    *,
+    against: Expected | None = None,
+    at_least: float | None = None,
+    model: str | None = None,
+    field: str = "",
+    version: str | None = None,
+) -> DeclaredJudge[PairJudge]:
+    """Compare the output with another one in both orders; it must be at least as good.
+
+    If the winner changes with the order, the judge abstains.
+
+    Args:
+        rubric: A rubric of kind `pair`.
+        against: The other output; by default `expected.reference`, or `expected` if a text.
+        at_least: 1 requires a win, 0.5 accepts a stated tie; by default the rubric's `pass_at`.
+        model: The judge model, as `provider:model`; by default the project's.
+        field: Judge this part of a JSON output.
+        version: An older version of the rubric.
+
+    Raises:
+        UsageError: A parameter is invalid.
+
+    >>> from regauge.judges import expected, pairwise
+    >>> pairwise("better-summary", against=expected("summary")).name
+    'better-summary'
+    """
+    check_parameters(
+        rubric, at_least=at_least, field=field, model=model, declaration=f"pairwise({rubric!r})"
+    )
+
+    def make(judge_name: str, context: JudgeContext) -> PairJudge:
+        prompt, spec = load_rubric(rubric, context, version=version, judge=judge_name)
+        if spec.kind != "pair":
+            raise rubric_kind_error(
+                prompt,
+                f"pairwise needs a rubric of the kind pair, and this one is {spec.kind}",
+                fix=f'judge by it with rubric("{prompt.name}")',
+            )
+        return PairJudge(
+            name=judge_name,
+            prompt=prompt,
+            spec=spec,
+            judge_model=model_of(model, prompt, context, judge=judge_name),
+            against=against,
+            at_least=spec.pass_at if at_least is None else at_least,
+            field=field,
+        )
+
+    return DeclaredJudge(name=rubric.rpartition("/")[2], criterion="relevance", make=make)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairJudge(_PromptJudge):
+    """A judge that compares outputs, bound to a project.
+
+    Attributes:
+        prompt: The rubric's file.
+        spec: The verdict that it requires.
+        against: The other output; None for the case's reference.
+    """
+
+    against: Expected | None
+
+    def _identity(self) -> dict[str, JSON]:
+        return {
+            "kind": "pairwise",
+            "version": 1,
+            "protocol": PROTOCOL,
+            "prompt": self.prompt.digest,
+            "model": str(self.judge_model),
+            "against": str(self.against) if self.against else None,
+            "field": self.field,
+            "at_least": self.at_least,
+        }
+
+    async def judge_with(
+        self, completion: Completion, case: GoldenCase, calls: JudgeCalls
+    ) -> Verdict:
+        """Compare the output with the other one.
+
+        Raises:
+            JudgeError: A response cannot be read, or the case has no other output.
+            UnmeasuredError: The model could not be called.
+        """
+        text = judged_text(completion, case, self.field)
+        if isinstance(text, Verdict):
+            return text
+        reference = self.against or usual_reference(case)
+        other = JudgedOutput(None, case=case).resolve(reference, judge=self.name)
+        return self._verdict(await self.compare(text, text_of_value(other), case, calls))
+
+    async def compare(self, a: str, b: str, case: GoldenCase, calls: JudgeCalls) -> PairedVerdict:
+        """Compare two outputs of one case, in both orders.
+
+        Raises:
+            JudgeError: A response cannot be read, or the case has no value for an input.
+            UnmeasuredError: The model could not be called.
+        """
+        if a.strip() == b.strip():
+            reason = "both outputs are the same text"
+            return PairedVerdict(winners=("tie", "tie"), reasonings=(reason, reason))
+        responses, exchanged = await gather_all(
+            (self._ask_pair(a, b, case, calls), self._ask_pair(b, a, case, calls))
+        )
+        return PairedVerdict(
+            winners=(_SHOWN[str(responses.value)], _EXCHANGED[str(exchanged.value)]),
+            reasonings=(responses.reasoning, exchanged.reasoning),
+        )
+
+    async def _ask_pair(
+        self, first: str, second: str, case: GoldenCase, calls: JudgeCalls
+    ) -> Response:
+        pair = {"first": first, "second": second}
+        texts = texts_for(self.prompt, case, pair, judge=self.name)
+        return await request_response(
+            self._request(texts, trial=calls.trial, form=response_form(self.spec)),
+            lambda completion: self._read(completion, texts),
+            calls=calls,
+            judge=self.name,
+        )
+
+    def _verdict(self, comparison: PairedVerdict) -> Verdict:
+        """The verdict on the output, which is `a`."""
+        orders: list[JSON] = [
+            {"shown_first": response, "winner": winner, "reasoning": reasoning}
+            for response, winner, reasoning in zip(
+                ("a", "b"), comparison.winners, comparison.reasonings, strict=True
+            )
+        ]
+        facts: dict[str, JSON] = {
+            "rubric": str(self.prompt.id),
+            "winner": comparison.winner,
+            "flip": comparison.flips,
+            "orders": orders,
+        }
+        if comparison.winner is None:
+            return Verdict(
+                outcome="abstain",
+                score=0.0,
+                reason=comparison.reason,
+                details={"code": "order_flip", **facts},
+            )
+        meanings = {"a": "the output is better", "b": "the other output is better", "tie": "a tie"}
+        reason = f"{meanings[comparison.winner]}, in both orders: {comparison.reason}"
+        return self.grade(_SCORES[comparison.winner], reason, code="not_better", details=facts)

@@ -24,6 +24,7 @@ from regauge.judges.output import JsonProblem, parse_json
 from regauge.judges.rules._counts import CountLimits, parse_limits, verdict_on_count
 from regauge.judges.rules._json import JsonComparison, match_pairs
 from regauge.judges.rules._schema import schema_validator, schema_verdict
+from regauge.strict_json import mapping_of
 from regauge.wording import plural, quote
 
 if TYPE_CHECKING:
@@ -364,10 +365,6 @@ def _call(call: ToolCall, validators: Mapping[str, Any]) -> Verdict:
     return failed(f"{call.name}: {verdict.reason}", code="schema", actual=verdict.actual)
 
 
-_ARGUMENTS = JsonComparison()
-_EXACT = JsonComparison(extra="none")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedCall:
     """A tool call that a rule expects.
@@ -390,11 +387,8 @@ class ExpectedCall:
         arguments = parse_json(call.arguments or "{}")
         if isinstance(arguments, JsonProblem):
             return f"has arguments that are not JSON: {arguments.message}"
-        problems = [
-            f"{part.path} {part.problem}"
-            for part in (_EXACT if self.exact else _ARGUMENTS).parts(self.args, arguments)
-            if part.problem
-        ]
+        parts = JsonComparison(extra="none" if self.exact else "keys").parts(self.args, arguments)
+        problems = [f"{part.path} {part.problem}" for part in parts if part.problem]
         return "; ".join(problems[:3])
 
     def __str__(self) -> str:
@@ -411,25 +405,17 @@ def _expected_call(kind: str, value: object) -> ExpectedCall:
     """
     if isinstance(value, str) and value:
         return ExpectedCall(name=value, args=None)
-    if isinstance(value, Mapping):
-        table = cast("Mapping[str, object]", value)
-        name, args, exact = table.get("name"), table.get("args"), table.get("exact", False)
-        is_call = set(table) <= {"name", "args", "exact"} and isinstance(exact, bool)
-        if (
-            is_call
-            and isinstance(name, str)
-            and name
-            and (args is None or isinstance(args, Mapping))
-        ):
-            if exact and args is None:
-                raise UsageError(f"{kind}: `exact` without args\n  fix: add `args`")
-            return ExpectedCall(
-                name=name, args=cast("Mapping[str, JSON] | None", args), exact=exact is True
-            )
-    raise UsageError(
-        f"{kind}: a call is the name of a tool, or a mapping with name, args and exact,"
-        f" not {value!r}"
-    )
+    table = mapping_of(value)
+    name, args, exact = table.get("name"), table.get("args"), table.get("exact", False)
+    sound = table.keys() <= {"name", "args", "exact"} and isinstance(args, Mapping | None)
+    if not sound or not isinstance(name, str) or not name or not isinstance(exact, bool):
+        raise UsageError(
+            f"{kind}: a call is the name of a tool, or a mapping with name, args and exact,"
+            f" not {value!r}"
+        )
+    if exact and args is None:
+        raise UsageError(f"{kind}: `exact` without args\n  fix: add `args`")
+    return ExpectedCall(name=name, args=args, exact=exact)
 
 
 def _describe_calls(calls: Sequence[ToolCall]) -> str:

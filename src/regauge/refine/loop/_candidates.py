@@ -72,15 +72,15 @@ def candidates_of(
     ranked_pairs: list[tuple[tuple[float, ...], Candidate]] = []
     has_guarded = False
     for shape, (edit, after) in pool.items():
-        refusal = state.memory.refusal(state.mode.key, state.text, after)
-        objection = refusal.reason or state.config.guard.objection(edit, state.text, after)
+        refusal, attempt = state.memory.refusal(state.mode.key, state.text, after)
+        objection = refusal or state.config.guard.objection(edit, state.text, after)
         if objection:
-            state = refuse(state, edit, objection, refusal.attempt)
+            state = refuse(state, edit, objection, attempt)
             # A rejection by a guard is stored once, as a lesson; it rejects nothing by itself.
             once = not any(
                 t.after == shape and t.result == "guarded" for t in state.memory.attempts
             )
-            if not refusal.reason and once:
+            if not refusal and once:
                 candidate = Candidate(edit=edit, text=after)
                 has_guarded, state = True, add_attempt(state, candidate, objection, "guarded")
             continue

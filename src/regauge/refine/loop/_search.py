@@ -374,9 +374,9 @@ def _rank(state: LoopState) -> LoopState:
             state = add_attempt(state, candidate, result="screened-out")
     if best and best[0].release:
         # The least part of a release that helps; a user may have rejected it.
-        refusal = state.memory.refusal(state.mode.key, state.text, best[0].text)
-        if refusal.reason:
-            state, best = refuse(state, best[0].edit, refusal.reason, refusal.attempt), []
+        reason, attempt = state.memory.refusal(state.mode.key, state.text, best[0].text)
+        if reason:
+            state, best = refuse(state, best[0].edit, reason, attempt), []
     if not best:
         return next_proposer(state)
     state = replace(state, better_release=best[0].release or state.better_release)

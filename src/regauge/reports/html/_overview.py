@@ -17,6 +17,7 @@ from regauge.reports._gate_console import (
     version_step,
 )
 from regauge.reports._gate_markdown import pass_rates
+from regauge.reports._markdown import run_headline
 from regauge.reports._tally import difference_text, eval_of, label_table, models_of, rate_text
 from regauge.reports.html._source import golden_of
 from regauge.stats import wilson
@@ -484,25 +485,13 @@ def _headline(record: RunRecord) -> tuple[str, str]:
         text = headline(record.decision)
         tone = "bad" if record.failed_tests else tones.get(record.decision.decision, "warn")
         return text[:1].upper() + text[1:] + failed_tests_text(record.failed_tests), tone
-    cases = sum(eval_.cases for eval_ in record.evals)
-    failed = sum(eval_.failed for eval_ in record.evals)
-    unmeasured = sum(eval_.unmeasured for eval_ in record.evals)
-    tracked = sum(eval_.tracked_failed for eval_ in record.evals)
-    not_blocking = sum(eval_.not_blocking for eval_ in record.evals)
-    noun = "case" if cases == 1 else "cases"
-    if not cases:
-        return "Nothing was measured", "warn"
-    text = f"{failed} of {cases} {noun} failed" if failed else f"{cases} {noun}, none failed"
-    if record.awaits_decision:
-        text = "Trials of a gate, no decision yet"
-    if unmeasured:
-        text += f", {unmeasured} unmeasured"
-    if tracked:
-        text += f" ({tracked} tracked did, which block nothing)"
-    if not_blocking:
-        text += f" ({not_blocking} failed without blocking)"
-    text += failed_tests_text(record.failed_tests)
-    if record.status == "interrupted":
-        text = f"Interrupted: {text}"
-    weak = unmeasured or record.status == "interrupted" or record.awaits_decision
-    return text, "bad" if failed or record.failed_tests else "warn" if weak else "good"
+    failed = any(eval_.failed for eval_ in record.evals)
+    weak = (
+        any(eval_.unmeasured for eval_ in record.evals)
+        or not any(eval_.cases for eval_ in record.evals)
+        or record.status == "interrupted"
+        or record.awaits_decision
+    )
+    text = run_headline(record)
+    tone = "bad" if failed or record.failed_tests else "warn" if weak else "good"
+    return text[:1].upper() + text[1:], tone

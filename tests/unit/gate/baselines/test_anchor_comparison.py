@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from regauge.evidence import Count
 from regauge.gate._compare import compare_baselines, compare_with_anchor
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
-    AnchorTrials,
     BaselineKey,
     StoredBaseline,
     StoredTrials,
@@ -33,7 +34,7 @@ def stored(prompt: str, passed: int, *, digest: str = "1", trials: int = 12) -> 
 
 
 def test_other_states_of_cases_are_not_compared():
-    anchor = AnchorTrials(baseline=stored("a", 12))
+    anchor = stored("a", 12)
     assert compare_baselines(anchor, stored("b", 3, digest="2")) is None
     assert compare_with_anchor(anchor, {}, {}) is None
     removed = {"c1": Count(passed=9, trials=12)}
@@ -52,7 +53,7 @@ def test_a_loss_is_suspected_and_trials_of_the_same_days_confirm_it(
     suspected: bool,  # noqa: FBT001
     confirmed: bool,  # noqa: FBT001
 ):
-    anchor = AnchorTrials(baseline=stored("a", 12), drawn_for=drawn_for)
+    anchor = replace(stored("a", 12), drawn_for=drawn_for)
     found = compare_baselines(anchor, stored("b", passed))
     assert found is not None
     assert (found.cases, found.is_rerun) == (20, bool(drawn_for))
@@ -61,7 +62,7 @@ def test_a_loss_is_suspected_and_trials_of_the_same_days_confirm_it(
 
 
 def test_accepted_cases_are_counted_and_not_tested():
-    anchor = AnchorTrials(baseline=stored("a", 12))
+    anchor = stored("a", 12)
     cases = [f"c{number}" for number in range(20)]
     found = compare_baselines(anchor, stored("b", 9), accepted=cases)
     assert found is not None

@@ -234,7 +234,7 @@ def outcome_lines(outcome: GateOutcome) -> list[str]:
             lamp = suite.control
             lines.append(f"    control {lamp.base}, p {shown(lamp.p_baseline)}, below {lamp.below}")
     for reason in outcome.reasons:
-        message = reason_message(reason, outcome, case_messages=messages)
+        message = messages.get((reason.prompt, reason.case)) or reason_message(reason, outcome)
         lines.append(f"{reason.leads_to} for {reason.kind} {reason.check}: {message}")
     return [*lines, control_note(outcome), critical_note(outcome), ""]
 

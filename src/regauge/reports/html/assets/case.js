@@ -148,7 +148,8 @@ function reasonOf(verdict) {
   }
   if (verdict.blocking === false) parts.push(el("div", { class: "note" }, `Advisory${verdict.status_reason ? `: ${verdict.status_reason}` : ""}.`));
   else if (verdict.status_reason) parts.push(el("div", { class: "note" }, verdict.status_reason));
-  if (verdict.calls) parts.push(el("div", { class: "note" }, `${verdict.calls} model ${verdict.calls === 1 ? "call" : "calls"}, ${money(verdict.cost_usd)}, ${duration(verdict.latency_s)}`));
+  const { usage } = verdict;
+  if (usage?.calls) parts.push(el("div", { class: "note" }, `${usage.calls} model ${usage.calls === 1 ? "call" : "calls"}, ${money(usage.cost_usd)}, ${duration(usage.latency_s)}`));
   return parts;
 }
 
