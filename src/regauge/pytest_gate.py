@@ -428,7 +428,6 @@ class PytestGate:
             letter, tone = _STATUSES[status]
             words = status_words(status)
             vars(report)["regauge_status"] = words, letter, (words.upper(), {tone: True})
-            report.sections.append(("gate", printable(result.gated.message)))
 
     def note_failed_tests(self, tests: Mapping[str, str]) -> dict[str, str]:
         """Take tests that failed apart from their judges into the next step; return all of them."""

@@ -503,8 +503,22 @@ def test_a_target_is_called_on_workers_that_have_its_files(
     assert "the target echo or a file that it loads is not the one of this command" in done.stderr
 
 
-def test_local_workers_need_no_scheduler(live: EvalProject, endpoint: Endpoint):
+COUNT_WORKERS = """
+from multiprocessing import active_children
+
+def pytest_sessionfinish():
+    print("workers at work:", len(active_children()) > 0)
+
+def pytest_unconfigure():
+    print("workers left:", len(active_children()))
+"""
+
+
+def test_local_workers_need_no_scheduler_and_end_with_the_run(
+    live: EvalProject, endpoint: Endpoint
+):
     """And no port of their own: another cluster has the one that Dask takes first."""
+    live.write("conftest.py", COUNT_WORKERS)
     with ExitStack() as stack:
         with suppress(OSError):  # as it may really be
             stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
@@ -513,6 +527,8 @@ def test_local_workers_need_no_scheduler(live: EvalProject, endpoint: Endpoint):
         out, _ = run.communicate(timeout=600)
     assert run.returncode == 0, out
     assert "5 passed" in out
+    assert "workers at work: True" in out
+    assert "workers left: 0" in out
     assert endpoint.total == 5
 
 

@@ -470,10 +470,13 @@ class Cluster:
 
 def _start_s() -> float:
     """Seconds for a scheduler and workers that start with the command, as Dask is configured."""
-    import distributed  # noqa: F401 - it has the defaults
-    from dask import config, utils
+    from importlib import import_module
 
-    seconds: float = utils.parse_timedelta(config.get("distributed.comm.timeouts.connect"))
+    import_module("distributed")  # has the defaults
+    dask: Any = import_module("dask")
+    seconds: float = dask.utils.parse_timedelta(
+        dask.config.get("distributed.comm.timeouts.connect")
+    )
     return seconds
 
 

@@ -164,6 +164,39 @@ def test_a_run_whose_tests_fail_apart_from_their_judges_is_never_green(made: Any
     assert page.reasons == ("eval[c0]: assert False",)
 
 
+@pytest.mark.parametrize(
+    ("decision", "failed", "title", "tone"),
+    [
+        ("accept", 0, "Accepted against a: 1 broken of 100 cases", "good"),
+        (
+            "accept",
+            1,
+            "Accepted against a: 1 broken of 100 cases; 1 test failed apart from judges",
+            "bad",
+        ),
+        ("reject", 0, "Rejected against a: 1 broken of 100 cases", "bad"),
+        ("undecided", 0, "Undecided against a: 1 broken of 100 cases", "warn"),
+        (
+            "undecided",
+            2,
+            "Undecided against a: 1 broken of 100 cases; 2 tests failed apart from judges",
+            "bad",
+        ),
+        ("refused", 0, "Refused: not compared with a: 1 broken of 100 cases", "warn"),
+    ],
+)
+def test_only_an_accepted_change_without_failed_tests_has_a_green_head(
+    tmp_path: Path, decision: Any, failed: int, title: str, tone: str
+):
+    failed_tests = {f"eval[c{number}]": "assert False" for number in range(failed)}
+    run = write(tmp_path / "run", failed_tests=failed_tests)
+    source = load_source(run, project=Project(root=tmp_path))
+    document = a_decision(decision=decision, ref="a", base_commit="")
+    record = source.record.model_copy(update={"decision": document})
+    page = overview_of(replace(source, record=record), {})
+    assert (page.title, page.tone) == (title, tone)
+
+
 def test_a_case_whose_test_fails_apart_from_its_judges_is_failed_in_the_rows(
     made: Any, tmp_path: Path
 ):

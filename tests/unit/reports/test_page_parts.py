@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ from markupsafe import Markup
 
 from regauge.gate import CANDIDATE_FIRST
 from regauge.reports.html._page import _finalize
-from regauge.reports.html._source import pass_counts
+from regauge.reports.html._source import GoldenFile, golden_of, pass_counts
 from regauge.reports.mutants import score_text
 
 
@@ -32,6 +33,36 @@ def test_the_title_of_a_mutation_report_states_what_is_guarded(
         mutants=[None] * 6,
     )
     assert score_text(report) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "on_page"),
+    [
+        ({"expected": None}, {}),
+        ({"expected": False}, {"expected": False}),
+        ({"expected": ""}, {"expected": ""}),
+        ({"expected": {"severity": "P1"}}, {"expected": {"severity": "P1"}}),
+        ({"expected": None, "checks": ("is_json",)}, {"checks": ["is_json"]}),
+        ({"expected": None, "source": "", "licence": "MIT"}, {"licence": "MIT"}),
+        ({"expected": 0, "note": "slow", "source": "a"}, {"expected": 0, "note": "slow", "source": "a"}),
+    ],
+)  # fmt: skip
+def test_the_page_of_a_case_has_the_fields_that_its_golden_case_sets(
+    made: Any, fields: dict[str, Any], on_page: dict[str, Any]
+):
+    case = replace(made.case(0), location="x.jsonl:1", **fields)
+    always = {"inputs": dict(case.inputs), "location": "x.jsonl:1"}
+    file = GoldenFile(cases={"c0": case})
+    assert golden_of(file, "c0", case.digest) == always | on_page
+    changed = "The case was changed after this run; this is its current state."
+    assert golden_of(file, "c0", "another") == always | on_page | {"problem": changed}
+
+
+def test_the_page_of_a_case_without_a_golden_case_states_the_reason():
+    removed = "The case 'c0' is no longer in the golden cases."
+    assert golden_of(GoldenFile(cases={}), "c0", "") == {"problem": removed}
+    unread = GoldenFile(cases={}, problem="no such file")
+    assert golden_of(unread, "c0", "") == {"problem": "no such file"}
 
 
 def test_texts_of_a_page_reorder_and_hide_nothing():
