@@ -242,7 +242,7 @@ def test_a_bucket_is_used_up_with_few_refusals(rate, burst, count, retry_after_s
         assert done.requests <= 1.25 * count + (8 if refusal_s < 0.01 else 32)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=40)
 @given(
     rate=st.floats(1, 300),
     seconds_of_burst=st.floats(0.25, 2),
