@@ -248,6 +248,8 @@ def test_a_killed_worker_loses_no_answer_and_pays_again_only_what_it_made(
     assert run.returncode == 0, out
     assert len(live.recordings()) == 60
     assert sum(count - 1 for count in endpoint.calls.values()) <= 4
+    # The driver looks at the workers again and again, with one connection.
+    assert dask.logs().count("Receive client connection: ") == 1
 
 
 def test_a_scheduler_that_is_killed_leaves_cases_unmeasured_and_the_same_command_continues(

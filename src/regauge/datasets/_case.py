@@ -732,11 +732,10 @@ class _CaseReader:
 
 def _attached_kind(value: JSON) -> str:
     """`image` or `pdf` if the value names such a file, with or without its digest; else empty."""
-    if not isinstance(value, dict):
-        return ""
-    for kind in _MAGIC:
-        if isinstance(value.get(kind), str) and not value.keys() - {kind, "sha256"}:
-            return kind
+    if isinstance(value, dict):
+        for kind in _MAGIC:
+            if isinstance(value.get(kind), str) and not value.keys() - {kind, "sha256"}:
+                return kind
     return ""
 
 

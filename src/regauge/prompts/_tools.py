@@ -424,11 +424,11 @@ def _scale(reader: Reader, node: yaml.Node, inner: dict[str, Any]) -> tuple[floa
     ends = reader.read(inner["scale"], ScaleKeys, "scale", fix)
     if "max" not in ends:
         return 0, 1
-    low, high = ends.get("min", 0), ends["max"]
-    if low >= high:
-        reader.add_error(node, f"scale: min {low} is not below max {high}", fix)
+    scale = ScaleKeys(**ends)
+    if scale.min >= scale.max:
+        reader.add_error(node, f"scale: min {scale.min} is not below max {scale.max}", fix)
         return 0, 1
-    return low, high
+    return scale.min, scale.max
 
 
 def _choices(reader: Reader, node: yaml.Node, inner: dict[str, Any]) -> dict[str, float]:

@@ -174,6 +174,14 @@ def test_paths_are_told_relative_to_the_project(tmp_path: Path):
             "[tool.regauge]\nbudget_usd = inf\n",
             ":2: tool.regauge.budget_usd: must be a finite number",
         ),
+        (
+            "[tool.regauge]\nmodel = 3\n",
+            ":2: tool.regauge.model: must be a text in quotes, not 3\n  fix: set model to a text",
+        ),
+        (
+            "[tool.regauge.refine]\nproposers = [1]\n",
+            ":2: tool.regauge.refine.proposers.0: must be a text in quotes, not 1",
+        ),
         ("[tool.regauge]\nredact = 'x'\n", ":2: tool.regauge.redact: must be a list, not 'x'"),
         (
             "[tool.regauge.providers.a]\napi_key_env = 'K'\napi_key_command = ['k']\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from regauge.history import trend_lines
@@ -81,6 +82,30 @@ def test_models_and_datasets_have_lines_of_their_own_and_what_a_gate_drew_of_mai
         ("triage", "other:model", 1),
     ]
     assert lines[0].points[0].eval.rate == 0.7
+
+
+def test_a_point_as_json_has_the_measurement_and_what_is_computed_from_it():
+    (line,) = trend_lines([_suite(0, commit="1a2b", dirty=True, latency_p50_s=0.5)])
+    (point,) = line.points
+    assert point.to_json() == {
+        "version": "1.0.0",
+        "digest": "a",
+        "run": "run-0",
+        "started_at": "2026-01-01T10:00:00+00:00",
+        "commit": "1a2b",
+        "dirty": True,
+        "runs": 1,
+        "cases": 10,
+        "measured": 10,
+        "passed": 8,
+        "trials": 1,
+        "pass_rate": 0.8,
+        "low": pytest.approx(0.490, abs=0.001),
+        "high": pytest.approx(0.943, abs=0.001),
+        "cost_per_completion_usd": 0.002,
+        "latency_p50_s": 0.5,
+        "changed": [],
+    }
 
 
 def test_what_was_not_measured_has_no_rate():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from regauge.stats import expected_failures, failure_weight, suite_p_value
+from regauge.stats._permutation import _TRIALS_MOST, _pack, _unpack
 
 
 def by_enumeration(s, m, k, r, *, weighted=True) -> float:
@@ -184,3 +185,11 @@ def test_a_provider_that_changes_between_waves_blames_no_prompt_more_often_than_
         of_count = np.array([(1 - rate) ** 2, 2 * rate * (1 - rate), rate**2])
         chance *= of_count[outcomes[:, stratum]] * of_count[outcomes[:, 4 + stratum]]
     assert chance[p <= alpha].sum() <= alpha + 1e-9
+
+
+@pytest.mark.parametrize("sample", [1, _TRIALS_MOST - 1])
+def test_a_stratum_of_too_many_trials_is_refused(sample: int):
+    largest = np.array([[1, 3, 2, 1], [7, _TRIALS_MOST - 1, sample, 999]])
+    assert np.array_equal(_unpack(_pack(largest)), largest)
+    with pytest.raises(ValueError, match="must have fewer than 131,072 trials"):
+        _pack(largest + np.array([[0, 0, 0, 0], [0, 1, 0, 0]]))
