@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# pytester forgets the modules that a test imports; this one registers types but once.
+# pytester forgets the modules that a test imports; these ones can be loaded but once.
+import numpy.fft  # noqa: F401
 import pandas.core.arrays.arrow.extension_types  # noqa: F401
 import pytest
 from _pytest.pytester import RunResult

@@ -19,9 +19,9 @@ from regauge.gate import (
     PolicyOptions,
     compare,
     decide,
-    draw_part,
     is_base_unavailable,
     policy_of,
+    run_part,
 )
 from regauge.mutate import changed_guards
 from regauge.recordings import map_texts
@@ -361,7 +361,7 @@ class PytestGate:
             print_progress(gate_progress_line(round_number, progress, self._session.budget))
 
         if self._session.options.shard is not None:
-            run = draw_part(self._session, comparison, policy, on_progress=waiting)
+            run = run_part(self._session, comparison, policy, on_progress=waiting)
             self._keep(run.compared_cases, run.trials, nodes)
             self.base_commit = comparison.base_commit.commit
             return

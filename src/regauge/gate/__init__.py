@@ -21,6 +21,17 @@ if TYPE_CHECKING:
         Count as Count,
         SuiteReport as SuiteReport,
     )
+    from regauge.gate._accepted import find_accepted as find_accepted
+    from regauge.gate._anchor import (
+        AnchorComparison as AnchorComparison,
+        CheckChange as CheckChange,
+        accepted_since as accepted_since,
+        anchor_eval as anchor_eval,
+        anchor_version as anchor_version,
+        changes_between as changes_between,
+        compare_baselines as compare_baselines,
+        stored_anchor as stored_anchor,
+    )
     from regauge.gate._audit import (
         audit_by_steps as audit_by_steps,
         audit_fresh as audit_fresh,
@@ -42,9 +53,9 @@ if TYPE_CHECKING:
         TopUpEval as TopUpEval,
         TopUpPolicy as TopUpPolicy,
         add_session as add_session,
-        draw_trials as draw_trials,
         draws_of as draws_of,
         merge_baselines as merge_baselines,
+        run_baseline_trials as run_baseline_trials,
         top_up as top_up,
     )
     from regauge.gate._commit import (
@@ -53,23 +64,13 @@ if TYPE_CHECKING:
         find_base as find_base,
         target_of_base as target_of_base,
     )
-    from regauge.gate._compare import (
-        AnchorComparison as AnchorComparison,
-        CheckChange as CheckChange,
-        accepted_since as accepted_since,
-        anchor_eval as anchor_eval,
-        anchor_version as anchor_version,
-        changes_between as changes_between,
-        compare_baselines as compare_baselines,
-        stored_anchor as stored_anchor,
-    )
     from regauge.gate._comparison import (
         Comparison as Comparison,
         compare as compare,
     )
     from regauge.gate._decide import (
         decide as decide,
-        draw_part as draw_part,
+        run_part as run_part,
     )
     from regauge.gate._decision_log import (
         GatedChange as GatedChange,
@@ -90,19 +91,6 @@ if TYPE_CHECKING:
         critical_note as critical_note,
         reason_message as reason_message,
     )
-    from regauge.gate._record import (
-        CANDIDATE_FIRST as CANDIDATE_FIRST,
-        CONTROL_FIRST as CONTROL_FIRST,
-        EVALS_COPIES as EVALS_COPIES,
-        EVALS_FIRST as EVALS_FIRST,
-        GATE_TRIALS as GATE_TRIALS,
-        REVISION_FIRST as REVISION_FIRST,
-        StoredNumbers as StoredNumbers,
-        facts_of_row as facts_of_row,
-        facts_of_trial as facts_of_trial,
-        stored_number as stored_number,
-    )
-    from regauge.gate._refusal import find_accepted as find_accepted
     from regauge.gate._replay import (
         ReplayEvidence as ReplayEvidence,
     )
@@ -121,6 +109,18 @@ if TYPE_CHECKING:
     from regauge.gate._suites import (
         screen as screen,
         screen_bound as screen_bound,
+    )
+    from regauge.gate._trials import (
+        CANDIDATE_FIRST as CANDIDATE_FIRST,
+        CONTROL_FIRST as CONTROL_FIRST,
+        EVALS_COPIES as EVALS_COPIES,
+        EVALS_FIRST as EVALS_FIRST,
+        GATE_TRIALS as GATE_TRIALS,
+        REVISION_FIRST as REVISION_FIRST,
+        StoredNumbers as StoredNumbers,
+        facts_of_row as facts_of_row,
+        facts_of_trial as facts_of_trial,
+        stored_number as stored_number,
     )
     from regauge.gate._types import (
         CRITICAL_TRIALS as CRITICAL_TRIALS,

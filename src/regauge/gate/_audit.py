@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from regauge.digests import digest_of
 from regauge.evidence import AuditReport, Count
 from regauge.gate._cases import tallies_of
-from regauge.gate._record import CANDIDATE_FIRST, EVALS_FIRST, facts_of_trial, stored_number
+from regauge.gate._trials import CANDIDATE_FIRST, EVALS_FIRST, facts_of_trial, stored_number
 from regauge.recordings import RecordingKey
 from regauge.runner import PlannedTrial, calls_of
 from regauge.stats import AUDIT_STEPS, FULL_AUDIT, audit_p_value, suite_p_value
@@ -64,10 +64,10 @@ def recorded_outcomes(
         texts: set[tuple[str | None, str]] = set()
         for series, first in (("evals", EVALS_FIRST), ("gate", CANDIDATE_FIRST)):
             for number in range(numbers(prompt)):
-                draw = PlannedTrial(planned_case, first + number)
-                keys = [RecordingKey(planned_case.digest, draw.trial)]
+                planned_trial = PlannedTrial(planned_case, first + number)
+                keys = [RecordingKey(planned_case.digest, planned_trial.trial)]
                 if planned_case.converses:
-                    completion, calls = calls_of(draw, reader.completions.find_call)
+                    completion, calls = calls_of(planned_trial, reader.completions.find_call)
                     keys = [call.key for call in calls] if completion is not None else []
                 recordings = [recording for key in keys if (recording := file.get(key)) is not None]
                 if not recordings:
@@ -78,7 +78,7 @@ def recorded_outcomes(
                 if identity in texts:
                     continue
                 texts.add(identity)
-                (trial,) = reader.replay([draw])
+                (trial,) = reader.replay([planned_trial])
                 facts = facts_of_trial(trial, checks, graded=())
                 if facts is not None and facts.passed is not None:
                     audited_trials.append(
@@ -150,16 +150,16 @@ async def audit_by_steps(
                 if recorded_trial not in pairs
                 and _place(recorded_trial, seed) < (passed if recorded_trial.passed else failed)
             ]
-            draws: list[PlannedTrial] = []
+            planned_trials: list[PlannedTrial] = []
             for recorded_trial in selected_trials:
-                draws.append(
+                planned_trials.append(
                     PlannedTrial(
                         cases[recorded_trial.case],
                         stored_number("base", count[recorded_trial.case]),
                     )
                 )
                 count[recorded_trial.case] += 1
-            new_trials = await trials.run_all(draws)
+            new_trials = await trials.run_all(planned_trials)
             for recorded_trial, trial in zip(selected_trials, new_trials, strict=True):
                 facts = facts_of_trial(trial, checks, graded=())
                 pairs[recorded_trial] = facts.passed if facts is not None else None
@@ -200,13 +200,15 @@ def fresh_counts(
         checks: Required judges.
         nth: Number of the trial today; earlier ones were used for a decision.
     """
-    draws = [PlannedTrial(planned_case, stored_number("base", nth)) for planned_case in cases]
+    planned_trials = [
+        PlannedTrial(planned_case, stored_number("base", nth)) for planned_case in cases
+    ]
 
-    async def draw() -> list[Trial]:
+    async def run_trials() -> list[Trial]:
         async with session.open_trials() as trials:
-            return await trials.run_all(draws)
+            return await trials.run_all(planned_trials)
 
-    new_trials = run_stoppable(draw())
+    new_trials = run_stoppable(run_trials())
     counts: dict[str, Count] = {}
     for planned_case, trial in zip(cases, new_trials, strict=True):
         facts = facts_of_trial(trial, checks, graded=())

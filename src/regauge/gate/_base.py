@@ -7,6 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from regauge.errors import InvalidFileError, RegaugeError
+from regauge.gate._accepted import case_state, find_accepted, proven_tier
+from regauge.gate._anchor import (
+    AnchorComparison,
+    accepted_since,
+    anchor_version,
+    compare_baselines,
+    stored_anchor,
+)
 from regauge.gate._bar import (
     MovedBar,
     edited_partners,
@@ -17,24 +25,10 @@ from regauge.gate._bar import (
     moved_tiers,
 )
 from regauge.gate._commit import target_of_base
-from regauge.gate._compare import (
-    AnchorComparison,
-    accepted_since,
-    anchor_version,
-    compare_baselines,
-    stored_anchor,
-)
-from regauge.gate._coverage import RuleBreach, lock_breaches, version_breaches
-from regauge.gate._refusal import (
-    Refusal,
-    case_state,
-    critical_notes,
-    find_accepted,
-    notes_of,
-    proven_tier,
-    refusals_of,
-)
+from regauge.gate._notes import critical_notes, notes_of
+from regauge.gate._refusal import Refusal, refusals_of
 from regauge.gate._types import GateCase
+from regauge.gate._version_rules import RuleBreach, lock_breaches, version_breaches
 from regauge.gate.baselines import key_of, load_baseline, parse_baseline
 from regauge.judges import Rule, cases_from_test_data
 from regauge.prompts import LOCK_NAME, PromptLock, lock_of
@@ -46,8 +40,8 @@ if TYPE_CHECKING:
     from regauge.datasets import Dataset, GoldenCase
     from regauge.errors import Diagnostic
     from regauge.evidence import CaseState, CaseTier
+    from regauge.gate._accepted import AcceptedChange
     from regauge.gate._commit import BaseCommit
-    from regauge.gate._refusal import AcceptedChange
     from regauge.gate.baselines import Baseline, KeyDifference, StoredBaseline
     from regauge.prompts import Prompt
     from regauge.providers import ModelId

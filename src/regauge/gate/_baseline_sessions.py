@@ -12,10 +12,10 @@ import numpy as np
 
 from regauge.errors import BudgetError, MissingRecordingError, UsageError
 from regauge.evidence import NO_TRIALS, Count, RoundReport
+from regauge.gate._anchor import CheckChange
 from regauge.gate._cases import CaseTrials, tallies_of
-from regauge.gate._compare import CheckChange
-from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST, facts_of_trial, stored_number
 from regauge.gate._suites import graded_checks, scores_p_value
+from regauge.gate._trials import BASELINE_FIRST, CONTROL_FIRST, facts_of_trial, stored_number
 from regauge.gate._types import CRITICAL_TRIALS, GateCase
 from regauge.gate.baselines import (
     CASE_DIGITS,
@@ -318,7 +318,7 @@ class TopUpEval:
         """All trials in one round."""
         yield draws_of(self)
 
-    def add(self, draw: PlannedTrial, facts: TrialFacts | None) -> None:
+    def add(self, planned_trial: PlannedTrial, facts: TrialFacts | None) -> None:
         """Add nothing: no further trial depends on the facts of these."""
 
 
@@ -339,9 +339,11 @@ class RecheckEval:
                 for case, nth in requests
             ]
 
-    def add(self, draw: PlannedTrial, facts: TrialFacts | None) -> None:
+    def add(self, planned_trial: PlannedTrial, facts: TrialFacts | None) -> None:
         """Add the facts of a trial; None if it is unmeasured."""
-        self.recheck.add(draw.planned_case.case.id, draw.trial - CONTROL_FIRST, facts)
+        self.recheck.add(
+            planned_trial.planned_case.case.id, planned_trial.trial - CONTROL_FIRST, facts
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -362,15 +364,17 @@ class EvalTrials:
     unmeasured: Counter[str] = field(default_factory=Counter[str])
     unmeasured_cases: set[str] = field(default_factory=set[str])
 
-    def add(self, draw: PlannedTrial, trial: Trial, checks: Mapping[str, str]) -> TrialFacts | None:
+    def add(
+        self, planned_trial: PlannedTrial, trial: Trial, checks: Mapping[str, str]
+    ) -> TrialFacts | None:
         """Add one trial; return its facts, or None if it is unmeasured."""
-        case_id = draw.planned_case.case.id
+        case_id = planned_trial.planned_case.case.id
         facts = facts_of_trial(trial, checks, graded=checks)
         if facts is None or trial.sourced_completion is None:
             self.unmeasured[_unmeasured_cause(trial)] += 1
             self.unmeasured_cases.add(case_id)
             return None
-        self.facts[case_id][draw.trial] = facts
+        self.facts[case_id][planned_trial.trial] = facts
         completion = trial.sourced_completion.completion
         self.models.add(f"{completion.model} {completion.fingerprint or ''}".strip())
         return facts
@@ -404,7 +408,7 @@ def draws_of(eval_: TopUpEval) -> list[PlannedTrial]:
     ]
 
 
-def draw_trials(
+def run_baseline_trials(
     evals: Sequence[TopUpEval | RecheckEval], *, session: EvalSession
 ) -> list[EvalTrials]:
     """Run the trials of evals, round by round; unmeasured ones are listed and do not count.
@@ -416,24 +420,24 @@ def draw_trials(
         session: Runs and records the trials.
     """
 
-    async def draw_all() -> list[EvalTrials]:
+    async def run_all_evals() -> list[EvalTrials]:
         progress = session.progress
         progress.start(progress.completed + progress.failed)
         async with session.open_trials() as trials:
-            return [await _draw_eval(eval_, session, trials) for eval_ in evals]
+            return [await _run_eval(eval_, session, trials) for eval_ in evals]
 
-    return run_stoppable(draw_all())
+    return run_stoppable(run_all_evals())
 
 
-async def _draw_eval(
+async def _run_eval(
     eval_: TopUpEval | RecheckEval, session: EvalSession, trials: TrialRunner
 ) -> EvalTrials:
     eval_trials = EvalTrials()
-    for draws in eval_.rounds():
-        session.progress.expect(len(draws))
-        new_trials = await trials.run_all(draws)
-        for draw, trial in zip(draws, new_trials, strict=True):
-            eval_.add(draw, eval_trials.add(draw, trial, eval_.checks))
+    for planned_trials in eval_.rounds():
+        session.progress.expect(len(planned_trials))
+        new_trials = await trials.run_all(planned_trials)
+        for planned_trial, trial in zip(planned_trials, new_trials, strict=True):
+            eval_.add(planned_trial, eval_trials.add(planned_trial, trial, eval_.checks))
     return eval_trials
 
 

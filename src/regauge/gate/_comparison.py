@@ -13,13 +13,9 @@ from regauge.gate._base import check_locks, compare_with_base
 from regauge.gate._code import edited_code, is_reformatted, is_set_up
 from regauge.gate._commit import find_base
 from regauge.gate._coverage import coverage_of, unselected_evals
+from regauge.gate._notes import edited_records, shorten_list
 from regauge.gate._reach import NotMeasured, caveats_of_targets, undeclared_changes
-from regauge.gate._refusal import (
-    edited_records,
-    refusal_of_bars,
-    refusal_of_trials,
-    shorten_list,
-)
+from regauge.gate._refusal import refusal_of_bars, refusal_of_trials
 from regauge.wording import eval_names, first_of, plural
 
 if TYPE_CHECKING:
@@ -28,8 +24,8 @@ if TYPE_CHECKING:
     from regauge.gate._bar import MovedBar
     from regauge.gate._base import EvalBase
     from regauge.gate._commit import BaseCommit
-    from regauge.gate._coverage import RuleBreach
     from regauge.gate._refusal import Refusal
+    from regauge.gate._version_rules import RuleBreach
     from regauge.gate.baselines import Baseline
     from regauge.runner import Eval, EvalSession, PlannedCase
 

@@ -130,7 +130,7 @@ def decide(
     return decided
 
 
-def draw_part(
+def run_part(
     session: EvalSession,
     comparison: Comparison,
     policy: GatePolicy,
@@ -161,7 +161,7 @@ def draw_part(
     run = GateRun(
         compared_cases, policy, session=session, on_progress=on_progress, elsewhere=elsewhere
     )
-    run.draw_first_round()
+    run.run_first_round()
     return run
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from regauge.gate._engine import Gate
 from regauge.gate._messages import removal_text
-from regauge.gate._record import StoredNumbers
 from regauge.gate._result import collect_compared_cases
+from regauge.gate._trials import StoredNumbers
 from regauge.gate.power import unchanged_calls
 from regauge.providers import sum_if_known
 from regauge.runner import PlannedTrial
@@ -110,9 +110,13 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     """
     compared_cases = collect_compared_cases(comparison.evals)
     first_round = list(_first_round(compared_cases, policy, StoredNumbers(session)))
-    draws = [draw for _, draw in first_round]
-    missing = [draw for draw in draws if not session.completions.has(draw.planned_case, draw.key)]
-    first = replace(bill_trials(missing, session), trials=len(draws))
+    planned_trials = [planned_trial for _, planned_trial in first_round]
+    missing = [
+        planned_trial
+        for planned_trial in planned_trials
+        if not session.completions.has(planned_trial.planned_case, planned_trial.key)
+    ]
+    first = replace(bill_trials(missing, session), trials=len(planned_trials))
     trial_counts = Counter(id(compared_case) for compared_case, _ in first_round)
     changed = [
         compared_case
@@ -122,7 +126,7 @@ def estimate(session: EvalSession, comparison: Comparison, policy: GatePolicy) -
     first_trials = sum(trial_counts[id(compared_case)] for compared_case in changed)
     return GateEstimate(
         cases=len(trial_counts),
-        recorded=len(draws) - len(missing),
+        recorded=len(planned_trials) - len(missing),
         first=first,
         likely=_estimate_likely(changed, first, first_trials, policy, session),
         worst=sum(_estimate_worst(changed, policy, session), first),
@@ -167,7 +171,7 @@ def _estimate_likely(
     if calls is None:
         return None
     further = max(0.0, calls - first_trials / len(changed))
-    return first + bill_trials(_follow_up_draws(changed), session).times(further)
+    return first + bill_trials(_follow_up_trials(changed), session).times(further)
 
 
 def _estimate_worst(
@@ -189,9 +193,9 @@ def _estimate_worst(
         sizes = Counter(compared_case.case.prompt for compared_case in cases)
         of_suite = max(_trials_of_suite(size, policy) for size in sizes.values())
         for tier, cap in caps.items():
-            draws = _follow_up_draws([case for case in cases if case.case.tier == tier])
+            planned_trials = _follow_up_trials([case for case in cases if case.case.tier == tier])
             of_case = 2 * cap if tier == "required" else cap
-            yield bill_trials(draws, session).times(of_case + of_suite)
+            yield bill_trials(planned_trials, session).times(of_case + of_suite)
 
 
 def _trials_of_suite(cases: int, policy: GatePolicy) -> int:
@@ -204,7 +208,7 @@ def _trials_of_suite(cases: int, policy: GatePolicy) -> int:
     return max(screens + 2 * sum(pairs), 2 * sum(net_pairs))
 
 
-def _follow_up_draws(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:
+def _follow_up_trials(cases: Sequence[CaseComparison]) -> list[PlannedTrial]:
     return [
         PlannedTrial(compared_case.follow_up, 0)
         for compared_case in cases
@@ -226,4 +230,4 @@ def _first_round(
             continue
         for number in request.trials:
             planned_case.plan()
-            yield case, numbers.draw(planned_case, request.side, number)
+            yield case, numbers.planned_trial(planned_case, request.side, number)

@@ -10,7 +10,7 @@ from regauge.errors import GitError, InvalidFileError
 from regauge.evidence import NO_TRIALS, Count
 from regauge.gate._commit import base_branch
 from regauge.gate._engine import is_flaky
-from regauge.gate._record import CANDIDATE_FIRST, facts_of_trial
+from regauge.gate._trials import CANDIDATE_FIRST, facts_of_trial
 from regauge.gate.baselines import baseline_of, key_of, load_baseline, parse_baseline
 from regauge.prompts import Repository
 from regauge.recordings import RecordingKey

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from regauge.errors import BudgetError, MissingOutputError, MissingRecordingError
 from regauge.evidence import AnchorReport, AuditReport, Count
-from regauge.gate._compare import compare_with_anchor
+from regauge.gate._anchor import compare_with_anchor
 from regauge.gate._types import Decision
 from regauge.runner import PlannedCase
 from regauge.stats import AnchorPolicy
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from regauge.errors import Diagnostic, UnmeasuredError
+    from regauge.gate._anchor import AnchorComparison
     from regauge.gate._base import BaseAnchor, EvalBase
-    from regauge.gate._compare import AnchorComparison
     from regauge.gate._comparison import Comparison
     from regauge.gate._types import GateCase, GateOutcome, Side
     from regauge.runner import Eval, Trial

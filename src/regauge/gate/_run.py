@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from regauge.errors import MissingOutputError, MissingRecordingError, ProviderError
 from regauge.evidence import Count
 from regauge.gate._engine import Gate
-from regauge.gate._record import (
+from regauge.gate._trials import (
     EVALS_COPIES,
     EVALS_FIRST,
     StoredNumbers,
@@ -85,7 +85,7 @@ class GateRun:
         run_stoppable(self._decide())
         return self.gate.outcome()
 
-    def draw_first_round(self) -> None:
+    def run_first_round(self) -> None:
         """Run the trials of the first round only, which do not depend on results."""
         run_stoppable(self._decide(rounds=1))
 
@@ -112,7 +112,7 @@ class GateRun:
         ]
         counts: list[tuple[Count, Count]] = []
 
-        async def draw() -> None:
+        async def run_trials() -> None:
             async with self._session.open_trials() as trials:
                 for compared_case, planned_case, before in recorded:
                     base_trials = self._trials[(*compared_case.case.key, "base")]
@@ -120,16 +120,16 @@ class GateRun:
                         len(base_trials),
                         len(base_trials) + self.gate.first_trials(compared_case.case.prompt),
                     )
-                    draws = [
+                    planned_trials = [
                         PlannedTrial(planned_case, stored_number("base", nth)) for nth in numbers
                     ]
-                    new_trials = await trials.run_all(draws, on_trial=self._progress.count)
+                    new_trials = await trials.run_all(planned_trials, on_trial=self._progress.count)
                     base_trials.extend(new_trials)
                     facts = [self._facts(*compared_case.case.key, trial) for trial in new_trials]
                     passed = [fact.passed for fact in facts if isinstance(fact, TrialFacts)]
                     counts.append((before, Count.of(passed)))
 
-        run_stoppable(draw())
+        run_stoppable(run_trials())
         return counts
 
     async def _decide(self, *, rounds: int | None = None) -> None:
@@ -151,14 +151,16 @@ class GateRun:
         self._round_number += 1
         self._progress = RunProgress()
         self._progress.start(len(requests))
-        draws = [self._draw(*request) for request in requests]
-        new_trials = await trials.run_all(draws, on_trial=self._progress.count)
+        planned_trials = [self._planned_trial(*request) for request in requests]
+        new_trials = await trials.run_all(planned_trials, on_trial=self._progress.count)
         for (prompt, case, side, number), trial in zip(requests, new_trials, strict=True):
             self._trials[prompt, case, side].append(trial)
             self.gate.observe(prompt, case, side, number, self._facts(prompt, case, trial))
 
-    def _draw(self, prompt: str, case: str, side: Side, number: int) -> PlannedTrial:
-        return self._numbers.draw(self._planned_case(prompt, case, side, number), side, number)
+    def _planned_trial(self, prompt: str, case: str, side: Side, number: int) -> PlannedTrial:
+        return self._numbers.planned_trial(
+            self._planned_case(prompt, case, side, number), side, number
+        )
 
     def _planned_case(self, prompt: str, case: str, side: Side, number: int) -> PlannedCase:
         compared_case = self._by_key[prompt, case]

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from regauge.errors import Diagnostic, GitError, InvalidFileError, UsageError, find_errors
 from regauge.evidence import Count
 from regauge.files import read_regular, write_whole
-from regauge.gate._record import BASELINE_FIRST, CONTROL_FIRST
+from regauge.gate._trials import BASELINE_FIRST, CONTROL_FIRST
 from regauge.gate._types import BaseTrials
 from regauge.judges import check_versions, is_case_checks
 from regauge.prompts import Repository

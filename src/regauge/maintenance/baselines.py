@@ -21,12 +21,12 @@ from regauge.gate import (
     audit_fresh,
     bill_trials,
     changes_between,
-    draw_trials,
     draws_of,
     fresh_counts,
     merge_baselines,
     policy_of,
     recorded_outcomes,
+    run_baseline_trials,
     stored_number,
     today_is_worse,
     top_up,
@@ -370,7 +370,7 @@ class BaselineUpdate:
         requests = [update.request for update in updates]
         anchors = [update.anchor for update in updates if update.anchor is not None]
         of_anchors = [(x, x.request) for x in anchors if x.request is not None]
-        trials_by_eval = draw_trials(
+        trials_by_eval = run_baseline_trials(
             [*requests, *(request for _, request in of_anchors)], session=evals
         )
         for update, trials in zip(updates, trials_by_eval, strict=False):
@@ -389,7 +389,7 @@ class BaselineUpdate:
             update.anchor.compare(baseline, complete=after.complete)
             request = update.anchor.plan_rerun(self._now, self.policy(len(update.eval.dataset)))
             if request is not None:
-                (trials,) = draw_trials([request], session=evals)
+                (trials,) = run_baseline_trials([request], session=evals)
                 update.anchor.replace_trials(request, trials, baseline, now=self._now)
 
     def _recheck(self, updates: list[EvalUpdate], evals: EvalSession) -> None:
@@ -413,7 +413,7 @@ class BaselineUpdate:
             )
             for update in complete
         ]
-        recheck_results = draw_trials(rechecks, session=evals)
+        recheck_results = run_baseline_trials(rechecks, session=evals)
         stale: list[EvalUpdate] = []
         for update, recheck, trials in zip(complete, rechecks, recheck_results, strict=True):
             update.rechecked, update.drift = trials, recheck.recheck.drift(models=trials.models)

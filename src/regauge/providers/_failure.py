@@ -162,7 +162,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) ->
     return _clamp((moment - (now or datetime.now(UTC))).total_seconds())
 
 
-def refusal_error(
+def status_error(
     request: CompletionRequest,
     *,
     status: int,

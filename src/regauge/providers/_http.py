@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 from regauge.errors import ProviderError
 from regauge.providers._client import connection_error
 from regauge.providers._endpoint import OPENAI_URL
-from regauge.providers._failure import AttemptError, refusal_error, timeout_error
+from regauge.providers._failure import AttemptError, status_error, timeout_error
 from regauge.providers._rate import quotas_in
 from regauge.providers._wire import EmbeddedError
 
@@ -217,7 +217,7 @@ class HttpApi:
                 self._clean(content), endpoint=self._endpoint_text
             )
         except EmbeddedError as error:
-            raise self.refusal_error(
+            raise self.status_error(
                 request,
                 headers=headers,
                 status=error.status,
@@ -295,7 +295,7 @@ class HttpApi:
             async with asyncio.timeout(timeout_s):
                 return await work(sdk)
         except sdk.status_error as error:
-            raise self.refusal_error(
+            raise self.status_error(
                 request,
                 headers=error.response.headers,
                 status=error.status_code,
@@ -313,7 +313,7 @@ class HttpApi:
                 f"{self._endpoint_text}: {error}", kind="malformed", transient=False
             ) from error
 
-    def refusal_error(
+    def status_error(
         self,
         request: CompletionRequest,
         *,
@@ -323,7 +323,7 @@ class HttpApi:
         status_text: str = "",
     ) -> AttemptError:
         """Return the failure that an HTTP status other than 2xx stands for."""
-        return refusal_error(
+        return status_error(
             request,
             status=status,
             body=self._clean(body.encode("utf-8", "backslashreplace")).decode("utf-8", "replace"),

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from regauge.gate import GatePolicy
+from regauge.gate._anchor import CheckChange
 from regauge.gate._baseline_sessions import TopUp, TopUpPolicy
 from regauge.gate._commit import BaseCommit
-from regauge.gate._compare import CheckChange
 from regauge.gate._estimate import Bill
 from regauge.gate._messages import MessageContext
 from regauge.gate._refusal import Refusal

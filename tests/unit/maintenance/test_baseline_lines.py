@@ -11,8 +11,8 @@ import pytest
 
 from regauge.evidence import AuditReport, Count, RoundReport
 from regauge.gate import Drift
+from regauge.gate._anchor import CheckChange
 from regauge.gate._baseline_sessions import EvalTrials, TopUp, TopUpEval
-from regauge.gate._compare import CheckChange
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import BaselineKey, Session, StoredBaseline, StoredTrials
 from regauge.maintenance.baselines import EvalUpdate

@@ -10,7 +10,7 @@ import pytest
 
 from regauge.prompts import Message
 from regauge.providers import CompletionRequest
-from regauge.providers._failure import refusal_error, retry_after_s, wait_s
+from regauge.providers._failure import retry_after_s, status_error, wait_s
 from tests.transcripts import DATA, held_rows
 
 ROWS = DATA / "refusals.jsonl"
@@ -59,7 +59,7 @@ def refusal_rows() -> list[dict[str, Any]]:
     rows = []
     for number, (status, body) in enumerate((s, b) for s in STATUSES for b in BODIES):
         text = body if isinstance(body, str) else json.dumps(body)
-        error = refusal_error(
+        error = status_error(
             REQUESTS[number % 2],
             status=status,
             body=text,
@@ -139,7 +139,7 @@ def test_the_delay_that_a_server_names(headers: dict[str, str], seconds: float):
 )
 @pytest.mark.parametrize("status", [400, 403])
 def test_the_option_is_named_only_where_it_sets_the_model(origin: str, fix: str, status: int):
-    error = refusal_error(
+    error = status_error(
         CompletionRequest(model="m", provider="acme", messages=(), parameters={}, origin=origin),
         status=status,
         body="",

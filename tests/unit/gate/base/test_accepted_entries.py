@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.datasets import GoldenCase
-from regauge.gate._refusal import AcceptedChange, case_state, find_accepted
+from regauge.gate._accepted import AcceptedChange, case_state, find_accepted
 from regauge.prompts import Prompt, parse_prompt
 
 MESSAGE = "messages:\n  - {role: user, content: 'Say {{x}}'}\n"

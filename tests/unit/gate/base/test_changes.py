@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regauge.errors import PromptError
-from regauge.gate._refusal import find_accepted
+from regauge.gate._accepted import find_accepted
 from regauge.prompts import parse_prompt
 
 PATH = Path("prompts/greet.prompt.yml")

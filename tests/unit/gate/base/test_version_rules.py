@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from regauge.gate._coverage import lock_breaches, version_breaches
+from regauge.gate._version_rules import lock_breaches, version_breaches
 from regauge.prompts import Prompt, PromptLock, parse_prompt
 
 PATH = Path("prompts/greet.prompt.yml")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from regauge.evidence import Count
-from regauge.gate._compare import compare_baselines, compare_with_anchor
+from regauge.gate._anchor import compare_baselines, compare_with_anchor
 from regauge.gate._types import TrialFacts
 from regauge.gate.baselines import (
     BaselineKey,

@@ -20,7 +20,7 @@ from regauge.gate import (
     merge_baselines,
     top_up,
 )
-from regauge.gate._record import (
+from regauge.gate._trials import (
     BASELINE_FIRST,
     CANDIDATE_FIRST,
     CONTROL_FIRST,

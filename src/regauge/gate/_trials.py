@@ -66,7 +66,7 @@ class StoredNumbers:
         self._replays = session.options.record == "none"
         self._candidates: dict[str, bool] = {}
 
-    def draw(self, planned_case: PlannedCase, side: Side, nth: int) -> PlannedTrial:
+    def planned_trial(self, planned_case: PlannedCase, side: Side, nth: int) -> PlannedTrial:
         """The n-th trial of a side, from 0."""
         is_base = side == "base"
         number = stored_number("base", nth) if is_base else self.of_candidate(planned_case, nth)
