@@ -538,7 +538,7 @@ def test_a_replay_of_real_completions_shows_what_they_tell_and_what_takes_a_key(
     assert re.search(r"not known without a key: .* about \d+ calls, \$\d", done.stdout)
     assert "0 of 50" not in done.stdout
     page = (example / "coverage.html").read_text()
-    assert "navigate: no instruction measured" in page
+    assert "navigate: 50 instructions, none measured" in page
     assert "192 of 250 cases can guard" in page
     assert "which would run first" in page
     assert not (example / "fixtures/mutants").exists()
