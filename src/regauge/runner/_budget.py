@@ -41,12 +41,13 @@ class CallCost:
     tokens: int = 0
     calls: int = 0
 
-    def __add__(self, other: CallCost) -> CallCost:
-        return CallCost(self.usd + other.usd, self.tokens + other.tokens, self.calls + other.calls)
-
-    def times(self, factor: int) -> CallCost:
-        """The cost of several times as many calls."""
-        return CallCost(factor * self.usd, factor * self.tokens, factor * self.calls)
+    def plus(self, other: CallCost, *, times: int = 1) -> CallCost:
+        """The sum with a multiple of another cost."""
+        return CallCost(
+            self.usd + times * other.usd,
+            self.tokens + times * other.tokens,
+            self.calls + times * other.calls,
+        )
 
 
 @dataclass(slots=True)
@@ -124,20 +125,21 @@ class Budget:
                 f" to cost ${expected_usd:.4f}",
             )
         expected = CallCost(expected_usd, tokens, 1)
-        after = self.finished + self.reserved + expected
+        after = self.finished.plus(self.reserved).plus(expected)
         if self._exceeds("calls", after):
             raise self._error("calls", f"one more call makes it {after.calls}")
         if self._exceeds("tokens", after):
             raise self._error("tokens", f"one more call makes it {after.tokens}")
         charge = Charge()
-        self.reserved += expected
+        self.reserved = self.reserved.plus(expected)
         try:
             yield charge
             self.is_cost_unknown |= charge.actual_usd is None
-            self.finished += CallCost(calls=1)
+            self.finished = self.finished.plus(CallCost(calls=1))
         finally:
-            self.reserved += expected.times(-1)
-            self.finished += CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0)
+            self.reserved = self.reserved.plus(expected, times=-1)
+            cost = CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0)
+            self.finished = self.finished.plus(cost)
             if charge.actual_usd is not None and expected_usd:
                 self.excess = max(self.excess, 1.0, charge.actual_usd / expected_usd)
 
@@ -147,7 +149,7 @@ class Budget:
         Args:
             cost: The remaining cost of these cases.
         """
-        after = self.finished + cost
+        after = self.finished.plus(cost)
         for noun in _LIMITS:
             if self._exceeds(noun, after):
                 amount = f"${after.usd:.4f}" if noun == "usd" else f"{getattr(after, noun)} {noun}"
@@ -246,9 +248,11 @@ class CasesInBudget:
             return
         key = (case_request.prompt, case_request.case, case_request.trial)
         cost = CallCost(charge.actual_usd or 0.0, charge.actual_tokens or 0, 1)
-        self._costs[key] = self._costs.get(key, CallCost()) + cost
+        self._costs[key] = self._costs.get(key, CallCost()).plus(cost)
 
     def _check(self, trials: int, highest: CallCost) -> None:
         remaining = sum(self._unfinished.values()) + trials
-        under_way = sum(self._costs.values(), CallCost())
-        self._budget.check_case(highest.times(remaining) + under_way.times(-1))
+        cost = CallCost().plus(highest, times=remaining)
+        for under_way in self._costs.values():
+            cost = cost.plus(under_way, times=-1)
+        self._budget.check_case(cost)

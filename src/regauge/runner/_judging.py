@@ -357,6 +357,10 @@ class Measurements:
         redact: Removes secrets from a text.
         unpublished: The trials whose measurements `finish` does not write.
         part: The shard, with the files it writes; None for a run of all cases.
+
+    Attributes:
+        file: Reads the committed measurements of a prompt's completions, once. Raises a
+            `RecordingError` for lines that cannot be read.
     """
 
     def __init__(
@@ -377,15 +381,8 @@ class Measurements:
         self._files = FileCache(
             lambda name: MeasurementsFile(self._directory / f"{name}.jsonl", in_shard=in_shard)
         )
+        self.file = self._files.file
         self._fresh: set[str] = set()
-
-    def file(self, prompt: str) -> MeasurementsFile:
-        """The committed measurements of a prompt's completions.
-
-        Raises:
-            RecordingError: Lines cannot be read.
-        """
-        return self._files.file(prompt)
 
     def find(self, prompt: str, key: str, *, fresh: bool) -> MeasurementLine | None:
         """The measurement, or None.
