@@ -64,7 +64,7 @@ def test_a_failed_case_is_marked_on_its_own_line(workflow: EvalProject, workers:
 
     summary = workflow.root.joinpath("summary.md").read_text(encoding="utf-8")
     assert summary.startswith(
-        "### regauge: 1 of 4 cases failed, 1 unmeasured (1 tracked did, which block nothing)\n"
+        "### regauge: 1 of 4 cases failed, 1 unmeasured; 1 tracked case failed without blocking\n"
     )
     assert "| triage `disk-001` | 0 |" in summary
 

@@ -411,14 +411,21 @@ def test_a_run_that_cannot_be_read_is_named_and_hides_no_other(
     broken = run.with_name("20260131-100000-aaaa")
     shutil.copytree(run, broken)
     (broken / "trials.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    shutil.copytree(broken, broken.with_name("20260201-100000-bbbb"))
     for _ in range(2):
         listed = regauge(project, "runs", "list")
         assert listed.exit_code == 0
         assert [row.split()[0] for row in listed.stdout.splitlines()] == [run.name]
         assert listed.stderr.startswith("20260131-100000-aaaa  unreadable: ")
+        assert listed.stderr.endswith("\n  and 1 other run for the same reason\n")
     trend = regauge(project, "log", "triage", "--runs")
     assert "100.0 % (1/1)" in trend.stdout
     assert "20260131-100000-aaaa  unreadable: " in trend.stderr
+    shutil.rmtree(run)
+    (project.root / ".regauge" / "history.sqlite3").unlink()
+    listed = regauge(project, "runs", "list")
+    assert listed.stdout == ""
+    assert listed.stderr.count("unreadable: ") == 1
 
 
 @pytest.mark.parametrize("how", ["damaged", "newer", "foreign"])

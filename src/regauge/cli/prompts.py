@@ -445,8 +445,8 @@ def _print_runs(prompt: str, model: str | None, limit: int, *, as_json: bool) ->
     name = ", ".join(names)
     project = Project.find()
     history = History.open(project, os.environ)
-    for run, problem in history.caught_up.unreadable:
-        click.echo(f"{run}  unreadable: {problem}", err=True)
+    for text in history.caught_up.unreadable_lines:
+        click.echo(printable(project.shorten(text)), err=True)
     lines = [
         line
         for eval_name in names

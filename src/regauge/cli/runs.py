@@ -100,7 +100,7 @@ def list_command(limit: int, *, sync: bool, as_json: bool) -> None:
             raise
         click.echo(printable(f"{error}\nwhat follows are the runs of this machine"), err=True)
         runs, place = list(_list_local(project, limit=limit)), ".regauge/runs"
-    if not runs and not as_json:
+    if not runs and not as_json and not list_runs(project):
         click.echo(f"no runs in {place} yet: {project.run_command}")
     for record in runs:
         if as_json:
@@ -177,8 +177,8 @@ def _list_stored(project: Project, *, limit: int, sync: bool) -> tuple[list[RunR
         place, count = history.place.display, len(report.added_runs)
         done = f"took {plural(count, 'run')} into {place}"
         click.echo(done if count else f"every run of this machine is in {place} already", err=True)
-    for run, problem in report.unreadable:
-        click.echo(printable(f"{run}  unreadable: {project.shorten(problem)}"), err=True)
+    for text in report.unreadable_lines:
+        click.echo(printable(project.shorten(text)), err=True)
     records: list[RunRecord] = []
     for record in history.records(limit=limit):
         if isinstance(record, StoreError):

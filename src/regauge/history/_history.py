@@ -26,7 +26,7 @@ from regauge.reports import (
     read_rows,
 )
 from regauge.strict_json import explain_format
-from regauge.wording import encodable
+from regauge.wording import encodable, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -158,6 +158,19 @@ class SyncReport:
 
     added_runs: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unreadable_lines(self) -> list[str]:
+        """A text for each problem, with the first run that has it and the number of others."""
+        by_problem: dict[str, list[str]] = {}
+        for run, problem in self.unreadable:
+            by_problem.setdefault(problem.replace(run, ""), []).append(
+                f"{run}  unreadable: {problem}"
+            )
+        return [
+            text + f"\n  and {plural(len(others), 'other run')} for the same reason" * bool(others)
+            for text, *others in by_problem.values()
+        ]
 
 
 class History:

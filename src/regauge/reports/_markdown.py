@@ -210,9 +210,9 @@ def run_headline(record: RunRecord) -> str:
     if unmeasured := counts["unmeasured"]:
         text += f", {unmeasured} unmeasured"
     if tracked := counts["tracked_failed"]:
-        text += f" ({tracked} tracked did, which block nothing)"
+        text += f"; {plural(tracked, 'tracked case')} failed without blocking"
     if not_blocking := counts["not_blocking"]:
-        text += f" ({not_blocking} failed without blocking)"
+        text += f"; {plural(not_blocking, 'other case')} failed without blocking"
     begin = "interrupted: " if record.status == "interrupted" else ""
     return f"{begin}{text}{failed_tests_text(record.failed_tests)}"
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from itertools import islice
 from math import isfinite
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from pydantic import ValidationError
@@ -93,7 +94,7 @@ def read_record(run: Path) -> RunRecord:
     version: object = document.get("schema_version")
     if version != SCHEMA_VERSION:
         message = f"schema version {version!r}; this regauge reads {SCHEMA_VERSION}"
-        fix = "read it with the regauge that wrote it"
+        fix = f"read it with the regauge that wrote it, or delete it: rm -r {quote(str(run))}"
         raise InvalidFileError.at_place(path, message, fix)
     try:
         return RunRecord.model_validate(document)
@@ -218,7 +219,8 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> Invalid
     match error:
         case ValidationError():
             reason = explain_format(error.errors()[0])
-            fix = "read it with the regauge that wrote it, or repeat the run"
+            directory = quote(str(path.parent))
+            fix = f"read it with the regauge that wrote it, or delete it: rm -r {directory}"
         case RecursionError():
             reason = "nested too deeply"
         case _:

@@ -129,7 +129,7 @@ def test_the_cases_of_a_decision_are_as_it_was_written_down(made: Any, tmp_path:
         (["failed", "unmeasured"], "1 of 2 cases failed, 1 unmeasured", "bad"),
         (
             ["passed", "failed tracked"],
-            "2 cases, none failed (1 tracked did, which block nothing)",
+            "2 cases, none failed; 1 tracked case failed without blocking",
             "good",
         ),
     ],
