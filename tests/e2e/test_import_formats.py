@@ -811,6 +811,17 @@ def test_a_prompt_without_counterpart_is_refused(
     assert place.files() == [path, "pyproject.toml"]
 
 
+def test_a_directory_without_a_prompt_to_import_is_refused_with_the_reasons_first(place: Place):
+    for name in ("a", "b"):
+        text = f"---\ntools: [x]\nweird: 1\n---\n{{{{shout {name}}}}}"
+        place.write(f"source/{name}.prompt", text)
+    out = place.regauge("import", "dotprompt", "source", code=2)
+    reasons = out.partition("as Dotprompt: ")[2]
+    assert reasons.startswith("source/a.prompt: not imported: ")
+    assert "source/b.prompt: not imported: " in reasons
+    assert place.files() == ["source/a.prompt", "source/b.prompt"]
+
+
 # Inspect
 
 

@@ -167,6 +167,8 @@ class ImportedSuite:
             self._mask_keys(passwords=passwords)
             return self.imported
         notes = [note for note in self.imported.notes if note.kind != "changed"]
+        # The reasons come before remarks on parts of the same files.
+        notes.sort(key=lambda note: not note.text.startswith("not imported: "))
         texts = "; ".join(f"{note.place}: {note.text}" for note in notes[:3])
         raise UsageError(
             f"nothing of {self._display_path} can be imported as {self.title}"
