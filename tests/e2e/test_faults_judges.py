@@ -147,6 +147,20 @@ def test_a_budget_ends_in_the_middle_of_judging_and_is_gone_on_from(
     assert len(of_judge(endpoint)) == left
 
 
+def test_calls_of_a_judge_that_gives_no_verdict_are_counted(
+    judged: EvalProject, endpoint: Endpoint
+):
+    judged.golden([judged.case(number) for number in range(4)])
+    endpoint.answer = lambda text: "not JSON" if text.startswith("judge ") else text
+    assert judged.run("--trials=2").ret == 1
+    (summary,) = judged.records()[-1]["evals"]
+    usage = summary["judge_usage"]
+    assert summary["unmeasured"] == 4
+    calls = [count for text, count in endpoint.calls.items() if text.startswith("judge ")]
+    assert usage["calls"] == usage["live"] == sum(calls) == 8
+    assert usage["input_tokens"] > 0
+
+
 def test_no_reply_that_was_paid_for_is_asked_again_after_a_kill(
     judged: EvalProject,
     endpoint: Endpoint,

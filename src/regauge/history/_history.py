@@ -168,8 +168,10 @@ class SyncReport:
                 f"{run}  unreadable: {problem}"
             )
         return [
-            text + f"\n  and {plural(len(others), 'other run')} for the same reason" * bool(others)
-            for text, *others in by_problem.values()
+            text
+            + f"\n  and {plural(len(further_texts), 'other run')} for the same reason"
+            * bool(further_texts)
+            for text, *further_texts in by_problem.values()
         ]
 
 

@@ -397,6 +397,7 @@ class TrialRow(_Document):
         latency_s: Of the call, in seconds.
         cost_usd: Of the call; null without a price.
         side: The side of the trial, with `--gate`; else null.
+        lost_usage: Model calls of judges that ended without a verdict, see `usage`.
     """
 
     node: str
@@ -430,6 +431,7 @@ class TrialRow(_Document):
     cost_usd: NonNegativeFloat | None
     attempts: NonNegativeInt
     side: Literal["candidate", "base"] | None = None
+    lost_usage: list[CallUsage] = []
 
 
 # By eval, case and side: the rows of the trials of a gate, sorted by number.

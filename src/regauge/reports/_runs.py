@@ -234,9 +234,12 @@ def _not_a(path: Path, line: int | None, kind: str, error: Exception) -> Invalid
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 
 
+_NESTED = frozenset({"verdicts", "cause", "lost_usage"})
+
+
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as a flat line of a table."""
-    line = {key: value for key, value in row.items() if key not in {"verdicts", "cause"}}
+    line = {key: value for key, value in row.items() if key not in _NESTED}
     line["tags"] = ";".join(row["tags"])
     cause = row["cause"]
     line["cause"] = f"{cause['kind']}: {cause['message']}" if cause else None

@@ -192,6 +192,14 @@ class _Usage:
     spent_usd: Amounts = field(default_factory=_NO_AMOUNTS)
     latencies_s: Amounts = field(default_factory=_NO_AMOUNTS)
 
+    def add_calls(self, calls: Mapping[str, Any]) -> None:
+        """Add the model calls of a judgement."""
+        _add(self.costs_usd, calls["cost_usd"])
+        _add(self.spent_usd, calls["spent_usd"])
+        _add(self.latencies_s, calls["latency_s"])
+        self.counts["judgements"] += calls["calls"] > 0
+        self.counts.update({name: calls[name] for name in _CALL_COUNTS})
+
     def join(self, other: _Usage) -> None:
         self.counts += other.counts
         self.costs_usd += other.costs_usd
@@ -220,11 +228,7 @@ class _JudgeCount:
         if node not in self.labelled and self.labels.add(verdict):
             self.labelled.add(node)
         if calls := verdict.get("usage"):
-            _add(usage.costs_usd, calls["cost_usd"])
-            _add(usage.spent_usd, calls["spent_usd"])
-            _add(usage.latencies_s, calls["latency_s"])
-            usage.counts["judgements"] += calls["calls"] > 0
-            usage.counts.update({name: calls[name] for name in _CALL_COUNTS})
+            usage.add_calls(calls)
 
     def join(self, other: _JudgeCount) -> None:
         self.usage.join(other.usage)
@@ -265,6 +269,7 @@ class _EvalCount:
     Attributes:
         case_counts: Passed and measured trials of each settled case, to compare models.
         usage: Trials, sources of completions, and the usage of calls.
+        without_verdict: The usage of judges' calls that ended without a verdict.
     """
 
     first: Mapping[str, Any]
@@ -276,6 +281,7 @@ class _EvalCount:
     )
     judges: dict[str, _JudgeCount] = field(default_factory=dict[str, "_JudgeCount"])
     usage: _Usage = field(default_factory=_Usage)
+    without_verdict: _Usage = field(default_factory=_Usage)
     settled_outcomes: Counter[str] = field(default_factory=Counter[str])
     settled_cases: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
 
@@ -299,6 +305,8 @@ class _EvalCount:
             for check in _advisory_checks(verdict) if verdict["judge"] == _CHECKS else ():
                 count = self.judges.setdefault(check["judge"], _JudgeCount(check))
                 count.add(check, node=row["node"])
+        for calls in row.get("lost_usage", ()):
+            self.without_verdict.add_calls(calls)
         usage = self.usage
         usage.counts["trials"] += 1
         usage.counts["cut_off"] += row["outcome"] == "passed" and row["finish_reason"] == "length"
@@ -339,6 +347,7 @@ class _EvalCount:
     def join(self, other: _EvalCount) -> None:
         """Add the counts of other, settled cases."""
         self.usage.join(other.usage)
+        self.without_verdict.join(other.without_verdict)
         self.settled_outcomes += other.settled_outcomes
         self.settled_cases += other.settled_cases
         self.not_blocking |= other.not_blocking
@@ -380,6 +389,7 @@ class _EvalCount:
         order = {name: name if name.startswith(f"{_CHECKS}: ") else "" for name in self.judges}
         judges = [self.judges[name] for name in sorted(order, key=order.__getitem__)]
         of_judges = _Usage()
+        of_judges.join(self.without_verdict)
         for judge in judges:
             of_judges.join(judge.usage)
         judge_latency_s, judgements = _total(of_judges.latencies_s), of_judges.counts["judgements"]

@@ -278,6 +278,11 @@ def rows_of(result: EvalResult, *, side: str | None = None) -> Iterator[dict[str
             "cost_usd": completion.cost_usd if completion else None,
             "attempts": completion.attempts if completion else _attempts(trial.error),
             "side": side,
+            **(
+                {"lost_usage": [asdict(calls) for calls in trial.lost_calls]}
+                if trial.lost_calls
+                else {}
+            ),
         }
 
 

@@ -31,7 +31,7 @@ from regauge.judges import JudgedOutput, Measurement, Rule, Verdict, broken_judg
 from regauge.recordings import MeasurementLine, MeasurementsFile, map_texts
 from regauge.runner._completions import FileCache
 from regauge.runner._plan import CaseRequest, save_file
-from regauge.runner._result import CallTotals, JudgedVerdict, Trial
+from regauge.runner._result import CallTotals, JudgedVerdict, MissingVerdict, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Coroutine, Generator, Mapping
@@ -174,7 +174,7 @@ def _is_numeric(host: Any) -> bool:
     return True
 
 
-ModelVerdicts: TypeAlias = "Mapping[str, JudgedVerdict | UnmeasuredError]"
+ModelVerdicts: TypeAlias = "Mapping[str, JudgedVerdict | MissingVerdict]"
 _COMPARE_LABELS = frozenset({"choice_is", "equals", "field_equals"})
 
 
@@ -196,6 +196,7 @@ async def judge_trial(
     eval_, case = planned_trial.planned_case.eval, planned_trial.planned_case.case
     verdicts: list[JudgedVerdict] = []
     error: UnmeasuredError | None = None
+    lost_calls: list[CallTotals] = []
     # Rules share it: its JSON is parsed once.
     judged_output = JudgedOutput.from_completion(sourced.completion, case)
     for judge in eval_.judges:
@@ -209,8 +210,9 @@ async def judge_trial(
                 criterion=criterion_of(judge),
                 labels=isinstance(judge, Rule) and judge.kind in _COMPARE_LABELS,
             )
-            if isinstance(judged_verdict, UnmeasuredError):
-                raise judged_verdict
+            if isinstance(judged_verdict, MissingVerdict):
+                lost_calls.append(judged_verdict.calls)
+                raise judged_verdict.error
             verdicts.append(judged_verdict)
         except UnmeasuredError as broken:
             error = error or broken
@@ -220,6 +222,7 @@ async def judge_trial(
         sourced_completion=sourced,
         verdicts=tuple(verdicts),
         error=error or _undecided_error(eval_, verdicts),
+        lost_calls=tuple(calls for calls in lost_calls if calls.calls),
     )
 
 
@@ -516,12 +519,8 @@ class ModelJudging:
 
     async def verdict(
         self, judge: ModelJudge, planned_trial: PlannedTrial, completion: Completion
-    ) -> JudgedVerdict:
-        """The verdict of one judge on one trial.
-
-        Raises:
-            UnmeasuredError: There is none.
-        """
+    ) -> JudgedVerdict | MissingVerdict:
+        """The verdict of one judge on one trial, or the reason why there is none."""
         eval_, case = planned_trial.planned_case.eval, planned_trial.planned_case.case
         calls = RunCalls(
             judge=judge,
@@ -542,10 +541,7 @@ class ModelJudging:
         except BaseException as error:
             if passes_through(error):
                 raise
-            explained = _explain(judge, error, calls)
-            if explained is error:
-                raise
-            raise explained from explained.__cause__
+            return MissingVerdict(error=_explain(judge, error, calls), calls=calls.totals)
         finally:
             self.used_recordings(eval_.prompt.name).calls.update(calls.requests)
         status = eval_.status_of(judge)

@@ -130,6 +130,14 @@ class JudgedVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MissingVerdict:
+    """The reason why an LLM judge gave no verdict, and the usage of its calls."""
+
+    error: UnmeasuredError
+    calls: CallTotals = CallTotals()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One completion of a case, judged.
 
@@ -139,6 +147,7 @@ class Trial:
         sourced_completion: The completion; None if there is none.
         verdicts: In the order of the eval's judges.
         error: The reason why the trial is unmeasured.
+        lost_calls: The usage of judges' calls that ended without a verdict.
     """
 
     number: int
@@ -146,6 +155,7 @@ class Trial:
     sourced_completion: SourcedCompletion | None
     verdicts: tuple[JudgedVerdict, ...] = ()
     error: UnmeasuredError | None = None
+    lost_calls: tuple[CallTotals, ...] = ()
 
     @property
     def outcome(self) -> TrialOutcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ from regauge.runner._completions import PURPOSE_TRIALS
 from regauge.runner._conversation import converse, replay
 from regauge.runner._judging import ModelJudging, judge_trial
 from regauge.runner._plan import CaseRequest, PlannedTrial
-from regauge.runner._result import Trial
+from regauge.runner._result import MissingVerdict, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from regauge.runner._judging import Measurements, ModelVerdicts, UsedRecordings
     from regauge.runner._missing import Misses
     from regauge.runner._plan import CompletionKey
-    from regauge.runner._result import JudgedVerdict, SourcedCompletion
+    from regauge.runner._result import SourcedCompletion
     from regauge.targets import Target
 
 
@@ -51,7 +51,7 @@ class PartialTrial:
     def failure(self) -> UnmeasuredError | None:
         """The first error of an LLM judge; None without one."""
         return next(
-            (x for x in self.model_verdicts.values() if isinstance(x, UnmeasuredError)), None
+            (x.error for x in self.model_verdicts.values() if isinstance(x, MissingVerdict)), None
         )
 
 
@@ -157,7 +157,7 @@ class TrialRunner:
         if not judges:
             return {}
         verdicts = await asyncio.gather(
-            *[self._call_judge(judge, planned_trial, sourced) for judge in judges]
+            *[self._judging.verdict(judge, planned_trial, sourced.completion) for judge in judges]
         )
         return {judge.name: verdict for judge, verdict in zip(judges, verdicts, strict=True)}
 
@@ -225,8 +225,7 @@ class TrialRunner:
 
         judging = self._judging.with_responses(copy_response)
         for judge in judges:
-            with suppress(UnmeasuredError):
-                await judging.verdict(judge, target, sourced.completion)
+            await judging.verdict(judge, target, sourced.completion)
 
     def prepare(self, planned_trials: Sequence[PlannedTrial]) -> None:
         """Load the libraries and models of judges that measure."""
@@ -341,14 +340,6 @@ class TrialRunner:
             stale=self._completions.has_older(planned_case),
             evals=planned_case.eval.evals,
         )
-
-    async def _call_judge(
-        self, judge: ModelJudge, planned_trial: PlannedTrial, sourced: SourcedCompletion
-    ) -> JudgedVerdict | UnmeasuredError:
-        try:
-            return await self._judging.verdict(judge, planned_trial, sourced.completion)
-        except UnmeasuredError as error:
-            return error
 
     async def _get_response(
         self, case_request: CaseRequest, judge: ModelJudge, planned_trial: PlannedTrial

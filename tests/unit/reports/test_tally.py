@@ -25,7 +25,8 @@ def test_rows_are_what_the_schema_promises(made: Any, outcome: str):
     (row,) = rows_of(made.result([made.trial(0, outcome)]))
     document = TrialRow.model_validate(row)
     assert document.outcome == document.case_outcome == outcome
-    assert set(row) == set(TrialRow.model_fields) - {"messages"}  # of conversations alone
+    # Of conversations, and of judges without a verdict.
+    assert set(row) == set(TrialRow.model_fields) - {"messages", "lost_usage"}
     assert document.attempts == (3 if outcome == "unmeasured" else 2)
     if outcome == "unmeasured":
         assert document.cause is not None

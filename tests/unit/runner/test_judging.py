@@ -14,6 +14,7 @@ from regauge.judges import JudgeStatus, Verdict, abstained, failed, passed
 from regauge.providers import Completion
 from regauge.runner import JudgedVerdict, PlannedCase, PlannedTrial, SourcedCompletion
 from regauge.runner._judging import judge_trial, passes_through
+from regauge.runner._result import MissingVerdict
 
 VERDICTS: dict[str, Verdict] = {
     "pass": passed("good"),
@@ -53,7 +54,9 @@ def test_a_trial_is_decided_by_judges_that_block_and_have_an_opinion(
                 status_reason="" if blocking else "new",
             )
             if kind in VERDICTS
-            else JudgeError("no response" if kind == "broken" else "later", judge=name)
+            else MissingVerdict(
+                error=JudgeError("no response" if kind == "broken" else "later", judge=name)
+            )
         )  # fmt: skip
     judges: Any = tuple(SimpleNamespace(name=name, digest="d") for name in statuses)
     suite = replace(made.suite(), judges=judges, judge_statuses=statuses)
