@@ -92,8 +92,12 @@ async def _serve(host: str, port: int, options: SimServerOptions, *, as_json: bo
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Event loops on Windows support no signal handlers.
-        signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
+        if sys.platform == "win32":
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
+        else:
+            # It wakes the loop. A handler of `signal` runs only after the next event, so a signal
+            # just before the loop waits would have no effect.
+            loop.add_signal_handler(number, stop.set)
 
     def introduce(url: str) -> None:
         click.echo(_introduction(url, as_json=as_json))
