@@ -212,7 +212,7 @@ def run_headline(record: RunRecord) -> str:
     if tracked := counts["tracked_failed"]:
         text += f"; {plural(tracked, 'tracked case')} failed without blocking"
     if not_blocking := counts["not_blocking"]:
-        text += f"; {plural(not_blocking, 'other case')} failed without blocking"
+        text += f"; {plural(not_blocking, 'case')} failed without blocking"
     begin = "interrupted: " if record.status == "interrupted" else ""
     return f"{begin}{text}{failed_tests_text(record.failed_tests)}"
 
