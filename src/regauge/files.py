@@ -30,8 +30,9 @@ _KINDS: Final = (
     (stat.S_ISBLK, "a device"),
 )
 _MIB: Final = 1024 * 1024
-# A lock is held for milliseconds: shorter pauses gain nothing that a user could see.
-_LOCK_POLL_S: Final = 0.005
+# Where the system gives up waiting for a lock, as Windows does: shorter pauses gain nothing that a
+# user could see.
+_LOCK_POLL_S: Final = 0.05
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -135,16 +136,21 @@ def open_directory(directory: Path) -> int:
     )
 
 
-def try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int, *, wait: bool = False) -> bool:
     """Lock an open file or directory until it is closed; return False if another process has it.
+
+    Args:
+        descriptor: The open file or directory.
+        wait: Whether to wait for the lock, as long as the system does.
 
     Raises:
         OSError: The file system has no locks.
     """
     from portalocker import AlreadyLocked, LockException, LockFlags, lock
 
+    flags = LockFlags.EXCLUSIVE
     try:
-        lock(descriptor, LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
+        lock(descriptor, flags if wait else flags | LockFlags.NON_BLOCKING)
     except AlreadyLocked:
         return False
     except LockException as error:
@@ -161,7 +167,7 @@ def lock_directory(directory: Path) -> Generator[None]:
     """
     descriptor = open_directory(directory)
     try:
-        while not try_lock(descriptor):
+        while not try_lock(descriptor, wait=True):
             time.sleep(_LOCK_POLL_S)
         yield
     finally:

@@ -212,8 +212,9 @@ async def judge_trial(
             )
             if isinstance(judged_verdict, MissingVerdict):
                 lost_calls.append(judged_verdict.calls)
-                raise judged_verdict.error
-            verdicts.append(judged_verdict)
+                error = error or judged_verdict.error
+            else:
+                verdicts.append(judged_verdict)
         except UnmeasuredError as broken:
             error = error or broken
     return Trial(
